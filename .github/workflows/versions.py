@@ -1,0 +1,25 @@
+"""Print the test matrix, read from the files where its versions live."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+PINS = Path("constraints.txt").read_text("utf-8")
+COLAB = tomllib.loads(Path("tests/data/colab.toml").read_text("utf-8"))
+PROJECT = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
+PYTHON = "3.11"
+
+(pinned,) = re.findall(r"^torch==.+$", PINS, re.M)
+(lowest,) = (d for d in PROJECT["dependencies"] if d.startswith("torch>="))
+rows = [
+    {"name": "lowest", "torch": lowest.replace(">", "="), "python": PYTHON},
+    {"name": "pinned", "torch": pinned, "python": PYTHON},
+    {"name": "newest", "torch": "torch", "python": PYTHON},
+    {
+        "name": "Colab",
+        "torch": f"torch=={COLAB['torch']}",
+        "python": COLAB["python"],
+    },
+]
+print("include=" + json.dumps(rows))

@@ -1,0 +1,158 @@
+# What a reader and CI run alike. Python 3.11 or newer, make and git are
+# enough: node comes from the Python registry, into the same environment.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+# Settings, for the environment or the command line: `make serve PORT=9000`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   ?= .venv
+PORT   ?= 8000
+JOBS   ?= 2
+# Another torch than the pinned one: TORCH=torch==2.11.0, TORCH=torch (newest).
+TORCH  ?= $(shell grep '^torch==' constraints.txt)
+
+BIN     := $(VENV)/bin/
+PIP     := $(BIN)python -m pip install --quiet --disable-pip-version-check
+PINS    := $(VENV)/constraints.txt
+REPORTS := .cache/reports
+export PATH := $(abspath $(VENV))/bin:$(PATH)
+
+##@ For readers
+.PHONY: serve
+serve: $(VENV)/.site node_modules/.stamp ## Build the site, serve it, follow edits
+	$(BIN)mkdocs serve --livereload --dev-addr 127.0.0.1:$(PORT)
+
+.PHONY: test
+test: lint test-code test-pages shown-lines ## All checks: lint, tests, pages
+
+.PHONY: install
+install: $(VENV)/.all node_modules/.stamp ## Put everything into .venv
+
+.PHONY: site
+site: $(VENV)/.site node_modules/.stamp ## Build strictly into site/
+	$(BIN)mkdocs build --strict
+
+##@ The parts of `make test`, and more
+.PHONY: lint
+lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
+	$(BIN)ruff check
+	$(BIN)ruff format --check
+	$(BIN)mypy
+	$(BIN)check-jsonschema --builtin-schema vendor.github-workflows \
+	    .github/workflows/*.yml
+	$(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
+	    CITATION.cff
+	$(BIN)python -m lockstep.site.check
+
+# `loadgroup`, so that the blocks of one page can share a worker.
+PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup
+
+.PHONY: test-code
+test-code: install ## The tests, under coverage
+	rm -rf .cache/coverage
+	mkdir -p .cache/coverage $(REPORTS)
+	$(BIN)coverage run -m $(PYTEST) --junit-xml $(REPORTS)/code.xml
+	$(BIN)coverage combine --quiet
+	$(BIN)coverage json --quiet
+
+# Outside coverage: a block that a page runs is not a test of its lines.
+.PHONY: test-pages
+test-pages: install ## The code blocks of the pages and of the README
+	mkdir -p $(REPORTS)
+	$(BIN)$(PYTEST) --codeblocks --junit-xml $(REPORTS)/pages.xml \
+	    docs README.md
+
+.PHONY: shown-lines
+shown-lines: test-code ## Every line that a page shows is run by a test
+	$(BIN)python -m lockstep.site.shown_lines
+
+.PHONY: notebooks
+notebooks: $(VENV)/.all ## Run every notebook in a clean environment
+	$(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
+	    $(wildcard labs/*.ipynb)
+
+.PHONY: record
+record: install ## Record anew the outputs that pages show
+	$(BIN)python -m lockstep.site.record
+
+# Zensical has no `!relative` and no option for where to build. Its `--clean`
+# would remove all of .cache, which is ours too.
+.PHONY: canary
+canary: $(VENV)/.site node_modules/.stamp ## Build with Zensical too, and compare the pages
+	$(PIP) --constraint $(PINS) --group canary
+	rm -rf .cache/*-site
+	mkdir -p .cache
+	$(BIN)mkdocs build --strict --site-dir .cache/mkdocs-site
+	sed 's/!relative $$config_dir/"."/' mkdocs.yml > .canary.yml
+	echo 'site_dir: .cache/zensical-site' >> .canary.yml
+	$(BIN)zensical build --config-file .canary.yml
+	rm .canary.yml
+	$(BIN)python -m lockstep.site.compare_builds .cache/mkdocs-site \
+	    .cache/zensical-site
+
+##@ Housekeeping
+.PHONY: format
+format: $(VENV)/.all ## Format the code
+	$(BIN)ruff check --fix
+	$(BIN)ruff format
+
+# GPU libraries follow from torch and differ by machine, so they are no pins.
+.PHONY: lock
+lock: ## Renew constraints.txt: the newest versions that go together
+	rm -rf .cache/lock
+	mkdir -p .cache
+	$(PYTHON) -m venv .cache/lock
+	.cache/lock/bin/python -m pip install --quiet --upgrade pip
+	.cache/lock/bin/python -m pip install --quiet "$(TORCH)"
+	.cache/lock/bin/python -m pip install --quiet --editable . --group site \
+	    --group test --group notebook --group canary
+	.cache/lock/bin/python -m pip freeze --all --exclude setuptools \
+	    --exclude lockstep-handbook \
+	    | sed -E '/^(nvidia|cuda|triton)/d; s/\+[a-z0-9.]+$$//' \
+	    > .cache/constraints.txt
+	mv .cache/constraints.txt constraints.txt
+
+.PHONY: clean
+clean: ## Remove all that make has made
+	rm -rf $(VENV) node_modules site .cache build
+
+.PHONY: help
+help:
+	@awk -F ':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	    /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+# Environments. A stamp is renewed when what decides its contents has changed:
+# the pins are compared at every call, since TORCH decides them as well.
+.PHONY: always
+$(PINS): always
+	@test -n "$(PYTHON)" || { echo "Lockstep needs Python 3.11 or newer." \
+	    "Name one: make PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "Lockstep needs Python 3.11 or newer; $(PYTHON) is older." \
+	    "Name another: make PYTHON=/path/to/python3" >&2; exit 2; }
+	@test -x $(BIN)python || $(PYTHON) -m venv $(VENV)
+	@{ sed '/^torch==/d' constraints.txt; echo "$(TORCH)"; } > $@.new
+	@cmp -s $@.new $@ || { \
+	    $(PIP) --constraint $@.new 'pip>=25.1' && mv $@.new $@; }
+
+# Without its dependencies: the site is built with no torch.
+$(VENV)/.site: $(PINS) pyproject.toml
+	@echo "Installing what the site needs into $(VENV) ..."
+	$(PIP) --constraint $(PINS) --group site
+	$(PIP) --no-deps --editable .
+	touch $@
+
+# torch first and alone: a looser requirement could bring another one.
+$(VENV)/.all: $(VENV)/.site
+	@echo "Installing $(TORCH) and the test tools into $(VENV) ..."
+	$(PIP) --constraint $(PINS) "$(TORCH)"
+	$(PIP) --constraint $(PINS) --group test --editable .
+	touch $@
+
+node_modules/.stamp: package.json package-lock.json | $(VENV)/.site
+	npm ci --no-audit --no-fund --loglevel error
+	touch $@

@@ -1,0 +1,1 @@
+"""Lockstep: distributed PyTorch training whose every line runs."""

@@ -1,0 +1,60 @@
+"""The command `lockstep`."""
+
+import json
+import sys
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+
+def audit(run: tyro.conf.Positional[Path], json: bool = False) -> int:
+    """Prove from the record of a run that it trained on every sample once.
+
+    Exit code 0: proven. 1: not. 2: there is no run to read.
+
+    Args:
+        run: the run directory, as given to --run-dir.
+        json: print the report for machines.
+    """
+    from lockstep.trainer.extensions.audit import NoRunError
+    from lockstep.trainer.extensions.audit import audit as prove
+
+    try:
+        report = prove(run)
+    except NoRunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if json:
+        print_json(report.as_json())
+    else:
+        verdict = "proven" if report.proven else "NOT proven"
+        table = Table(box=None)
+        table.add_column("claim")
+        table.add_column("found", justify="right")
+        for name, value in report.as_json().items():
+            if name not in ("proven", "findings"):
+                table.add_row(name.replace("_", " "), str(value).lower())
+        console = Console()
+        console.print(f"{run}: {verdict}", highlight=False, soft_wrap=True)
+        console.print(table)
+        for finding in report.findings:
+            console.print(finding, highlight=False, soft_wrap=True)
+    return 0 if report.proven else 1
+
+
+def print_json(report: dict[str, object]) -> None:
+    """One object on one line."""
+    print(json.dumps(report))
+
+
+def main(args: list[str] | None = None) -> int:
+    """`lockstep COMMAND …`; returns the exit code."""
+    return tyro.extras.subcommand_cli_from_dict(
+        {"audit": audit}, prog="lockstep", args=args
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What keeps the pages true; nothing here imports torch."""

@@ -1,0 +1,141 @@
+"""Run notebooks top to bottom, each in a clean virtual environment.
+
+    python -m lockstep.site.notebooks labs/*.ipynb
+
+A reader opens a notebook in Colab and finds what Colab has (the dependency
+group `notebook`), the notebook's own cells, and nothing of this repository.
+So each is run in an empty folder, by a Python of its own, and fails when a
+cell raises.
+
+To install torch for each notebook would take minutes. The packages lie in one
+base environment under `.cache/`, named for what decides its contents. The
+environment of a notebook is new and empty and sees the base through a path
+file: it is made in a blink, and what a cell installs goes with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+GROUP = "notebook"
+SECONDS = 600  # for a whole notebook
+
+
+class NotebookFailed(Exception):
+    """A cell raised, or the notebook took too long; says what was printed."""
+
+
+def base_environment(project: Path, constraint: Path, cache: Path) -> Path:
+    """Return an environment that holds what Colab has; make a missing one.
+
+    Its name is a digest of the packages, their pins and this Python.
+    """
+    table = tomllib.loads(project.read_text("utf-8"))["dependency-groups"]
+    key = repr((sys.version, table[GROUP], constraint.read_text("utf-8")))
+    base = cache / hashlib.sha256(key.encode()).hexdigest()[:12]
+    if base.exists():
+        return base
+    # Renamed when it is whole: half an environment is none.
+    new = base.with_suffix(".new")
+    shutil.rmtree(new, ignore_errors=True)
+    venv.create(new, symlinks=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(new)]
+    pins = ["--constraint", str(constraint), "--group", f"{project}:{GROUP}"]
+    subprocess.run([*pip, "install", "--quiet", *pins], check=True)
+    return new.rename(base)
+
+
+def clean_environment(base: Path, folder: Path) -> Path:
+    """Make a new environment that sees `base`; return its Python."""
+    # pip of its own: the `!pip install` of a cell must find no other.
+    venv.create(folder, with_pip=True, symlinks=True)
+    (_packages(folder) / "base.pth").write_text(f"{_packages(base)}\n")
+    return folder / "bin" / "python"
+
+
+def run(notebook: Path, base: Path) -> None:
+    """Run every cell in order.
+
+    Raises:
+        NotebookFailed: A cell raised, the kernel died, or time ran out.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        python = clean_environment(base, Path(scratch, "environment"))
+        work = Path(scratch, "work")
+        work.mkdir()
+        shutil.copy(notebook, work)
+        execute = "from nbclient.cli import main; main()"
+        try:
+            done = subprocess.run(
+                [python, "-c", execute, "--kernel_name=python3", notebook.name],
+                cwd=work,
+                env=_environ(python, base),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise NotebookFailed(f"not done after {SECONDS} s") from None
+    if done.returncode:
+        raise NotebookFailed(done.stdout.strip())
+
+
+def _environ(python: Path, base: Path) -> dict[str, str]:
+    """Return our environment without what would let ours shine through."""
+    ours = ("PYTHON", "JUPYTER", "IPYTHON", "COV")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return kept | {
+        "VIRTUAL_ENV": str(python.parents[1]),
+        "PATH": f"{python.parent}{os.pathsep}{kept.get('PATH', os.defpath)}",
+        # Before a user's own kernels: this one starts whoever asks for it.
+        "JUPYTER_PATH": str(base / "share" / "jupyter"),
+        "PYTHONNOUSERSITE": "1",
+    }
+
+
+def _packages(environment: Path) -> Path:
+    (found,) = environment.resolve().glob("lib/python*/site-packages")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the notebooks; print a line for each; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m lockstep.site.notebooks")
+    parser.add_argument("notebooks", nargs="*", type=Path)
+    parser.add_argument("--constraint", type=Path, default="constraints.txt")
+    options = parser.parse_args(arguments)
+    if not options.notebooks:
+        print("there are no notebooks yet")
+        return 0
+    base = base_environment(
+        Path("pyproject.toml"), options.constraint, Path(".cache/notebooks")
+    )
+    failed = 0
+    for notebook in options.notebooks:
+        start = time.monotonic()
+        try:
+            run(notebook, base)
+            result = "passed"
+        except NotebookFailed as error:
+            print(error)
+            result = "FAILED"
+            failed += 1
+        print(f"{notebook}: {result} in {time.monotonic() - start:.1f} s")
+    print(f"{len(options.notebooks) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""What a run is: settings that check themselves, and the run's identity."""
+
+import hashlib
+import json
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args
+
+LEAST = {"seed": 0, "warmup_steps": 0, "num_workers": 0, "weight_decay": 0.0}
+LEAST |= {"learning_rate": 1e-9, "clip_norm": 1e-9, "timeout_seconds": 0.1}
+LEAST |= {"dropout": 0.0, "feature_dropout": 0.0}  # 1 for every other number
+MOST = {"seed": 2**63 - 1, "dropout": 0.99, "feature_dropout": 0.99}
+# Place, topology and cadence may change at each launch; the rest may not.
+OF_A_LAUNCH = {
+    "run_dir", "micro_batch_size", "grad_accum_steps", "stop_at_step",
+    "num_workers", "checkpoint_every_steps", "keep_checkpoints",
+    "log_every_steps", "timeout_seconds"}
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the message says what can."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run; each field is a flag of the command line."""
+
+    run_dir: Path
+    dataset: Literal["digits", "toy"] = "digits"
+    seed: int = 0
+    global_batch_size: int | None = None  # micro x accumulation x ranks
+    micro_batch_size: int = 32
+    grad_accum_steps: int | None = None  # what the batch needs
+    max_epochs: int | None = None  # 20, unless --max-steps
+    max_steps: int | None = None
+    stop_at_step: int | None = None  # save and leave early
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.01
+    warmup_steps: int = 20
+    clip_norm: float = 1.0
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    hidden_size: int = 128
+    dropout: float = 0.1
+    feature_dropout: float = 0.05
+    num_workers: int = 0
+    checkpoint_every_steps: int = 50
+    keep_checkpoints: int = 3
+    log_every_steps: int = 10
+    timeout_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            least, most = LEAST.get(f.name, 1), MOST.get(f.name, 10**9)
+            if isinstance(value, str) and value not in get_args(f.type):
+                refuse(f.name, value, " or ".join(get_args(f.type)))
+            if isinstance(value, int | float) and not least <= value <= most:
+                refuse(f.name, value, f"from {least} to {most}")
+        if self.max_epochs and self.max_steps:
+            raise ConfigError("give --max-epochs or --max-steps, not both")
+        if not self.max_epochs and not self.max_steps:
+            object.__setattr__(self, "max_epochs", 20)
+
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the training, by name."""
+        return {k: v for k, v in vars(self).items() if k not in OF_A_LAUNCH}
+
+    def digest(self) -> str:
+        """SHA-256 of the identity: equal in every process, on every rank."""
+        text = json.dumps(self.identity(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def for_launch(self, world: int, began: dict[str, Any]) -> "TrainConfig":
+        """This run on `world` ranks, its batch arithmetic filled in. `began` is
+        the identity that the first launch wrote down, or {}; what contradicts
+        it raises ConfigError, with the setting that would not."""
+        micro, accum = self.micro_batch_size, self.grad_accum_steps
+        batch = self.global_batch_size or began.get("global_batch_size")
+        batch = batch or micro * (accum or 1) * world
+        accum = accum or max(1, batch // (micro * world))
+        cfg = replace(self, global_batch_size=batch, grad_accum_steps=accum)
+        require_same(cfg.identity(), began)
+        if micro * accum * world != batch:
+            share, rest = divmod(batch, world)
+            keep = f"a number of ranks that divides {batch}"
+            if not rest:
+                fits = max(m for m in range(1, min(micro, share) + 1)
+                           if share % m == 0)
+                keep = f"--micro-batch-size {fits} --grad-accum-steps"
+                keep += f" {share // fits}"
+            raise ConfigError(
+                f"micro-batch {micro} x accumulation {accum} x {world} ranks is"
+                f" not the run's global batch of {batch}; to keep it: {keep}")
+        return cfg
+
+
+def refuse(name: str, value: Any, accepted: str) -> NoReturn:
+    """Raise ConfigError in the words of the command line."""
+    flag = "--" + name.replace("_", "-")
+    raise ConfigError(f"{flag} is {value!r}; it must be {accepted}")
+
+
+def require_same(now: dict[str, Any], began: dict[str, Any]) -> None:
+    """Raise ConfigError for the first setting that is not as it began."""
+    for name, was in began.items():
+        if now.get(name) != was:
+            refuse(name, now.get(name), f"{was!r}, as when this run began")

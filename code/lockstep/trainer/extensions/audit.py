@@ -1,0 +1,273 @@
+"""Proof from the record of a run: what it trained on, and nothing but that.
+
+The audit follows the lineage of attempts that led to the newest state, takes
+the sample ids that every rank wrote down, and counts. It shares one thing with
+the trainer, the definition of the order, and reads the rest off the disk.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..order import GlobalOrder
+from ..step import learning_rate
+from .events import read_events
+from .record import Trained, read_samples
+
+Event = dict[str, Any]
+Steps = dict[int, list[Trained]]  # what one rank trained on, by step
+
+
+class NoRunError(Exception):
+    """There is nothing to audit; the message says what is missing."""
+
+
+@dataclass
+class Report:
+    """What the record proves; `findings` has the first failure of each kind."""
+
+    exactly_once: bool = True  # finished epochs: every sample, one time
+    order_kept: bool = True  # the order is the one that the seed defines
+    shares_disjoint: bool = True  # no sample in two ranks' shares
+    position_continuous: bool = True  # no step and no sample left out
+    restores_continuous: bool = True  # step, position, rate and loss go on
+    finished: bool = False
+    duplicates: int = 0
+    missing: int = 0
+    samples: int = 0
+    epochs: int = 0  # finished ones
+    steps: int = 0
+    restarts: int = 0  # launches after the first
+    replayed_steps: int = 0  # lost with their attempt, and trained again
+    damaged_checkpoints: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def proven(self) -> bool:
+        """Everything claimed holds."""
+        return not self.findings
+
+    def fail(self, claim: str, finding: str) -> None:
+        """`claim` does not hold; the first `finding` against it is kept."""
+        if getattr(self, claim):
+            setattr(self, claim, False)
+            self.findings.append(f"{claim}: {finding}")
+
+    def as_json(self) -> dict[str, Any]:
+        """The verdict, then every field."""
+        return {"proven": self.proven, **asdict(self)}
+
+
+class Attempt:
+    """What one launch wrote down: rank 0's events, every rank's samples."""
+
+    def __init__(self, run_dir: Path, number: int) -> None:
+        self.number = number
+        name = f"attempt-{number}-rank"
+        path = run_dir / "events" / f"{name}-0.jsonl"
+        self.events = list(read_events(path))
+        self.start: Event = next(self.all("run_started"), {})
+        self.restored: Event = next(self.all("checkpoint_restored"), {})
+        self.ranks: list[Steps] = []
+        for rank in range(self.start.get("world_size", 0)):
+            steps: Steps = defaultdict(list)
+            file, last = run_dir / f"samples/{name}-{rank}.bin", 0
+            for trained in read_samples(file):
+                if trained.attempt != number or trained.step < last:
+                    raise ValueError(f"{file}: not in the order of writing")
+                last = trained.step
+                steps[last].append(trained)
+            self.ranks.append(steps)
+
+    def all(self, event: str) -> Iterator[Event]:
+        """Its events of one kind."""
+        return (e for e in self.events if e["event"] == event)
+
+    @property
+    def after(self) -> int:
+        """The step it went on from; 0 if it restored nothing."""
+        return int(self.restored.get("step", 0))
+
+    @property
+    def upto(self) -> int:
+        """The last step that every rank wrote down, or had to: a record is on
+        the disk before its step is saved, and whole at the run's end."""
+        ends = "checkpoint_saved", "run_finished", "run_stopped"
+        due = [e["step"] for kind in ends for e in self.all(kind)]
+        whole = min(max(steps, default=self.after) for steps in self.ranks)
+        return max(whole, *due, self.after)
+
+    def did_something(self) -> bool:
+        """A launch that died before it restored or trained changes nothing."""
+        return bool(self.ranks) and bool(self.restored or any(self.ranks))
+
+
+def audit(run_dir: Path) -> Report:
+    """Prove exactly-once from what `run_dir` holds; NoRunError if no run.
+
+    Memory: the record of one attempt, and a counter for each sample.
+    """
+    logs = list((run_dir / "events").glob("attempt-*-rank-0.jsonl"))
+    if not logs:
+        raise NoRunError(f"{run_dir} holds no run: no events are in it")
+    report = Report(restarts=len(logs) - 1)
+    numbers = sorted(int(path.name.split("-")[1]) for path in logs)
+    try:
+        attempts = {k: Attempt(run_dir, k) for k in numbers}
+    except (OSError, ValueError) as error:
+        report.fail("position_continuous", f"record unreadable: {error}")
+        return report
+    attempts = {k: a for k, a in attempts.items() if a.did_something()}
+    if not attempts:
+        raise NoRunError(f"{run_dir} holds a run that has not done a step")
+    follow(report, attempts)
+    check_restores(report, attempts)
+    return report
+
+
+def follow(report: Report, attempts: dict[int, Attempt]) -> None:
+    """Count what the newest state was trained on, from its first step."""
+    newest = attempts[max(attempts)]
+    report.finished = any(newest.all("run_finished"))
+    order = GlobalOrder(newest.start["dataset_length"], newest.start["seed"])
+    epochs = Epochs(report, order.n)
+    position = 0
+    for attempt, after, upto in lineage(newest, attempts):
+        for step in range(after + 1, upto + 1):
+            shares = [r[step] for r in attempt.ranks]
+            position = check_step(report, order, epochs, step, position, shares)
+            report.steps += 1
+    epochs.close()
+    recorded = sum(len(a.ranks[0]) for a in attempts.values())
+    report.replayed_steps = recorded - report.steps
+
+
+def lineage(
+    newest: Attempt, attempts: dict[int, Attempt]
+) -> list[tuple[Attempt, int, int]]:
+    """(attempt, after, upto): who trained which steps of the newest state."""
+    legs = [(newest, newest.after, newest.upto)]
+    while (restored := legs[-1][0].restored) and restored["step"] > 0:
+        parent = attempts.get(restored["saved"]["attempt"])
+        if not parent or parent.number >= legs[-1][0].number:
+            break  # `check_restores` says so
+        legs.append((parent, parent.after, restored["step"]))
+    return legs[::-1]
+
+
+class Epochs:
+    """How often each sample was trained on, epoch by epoch."""
+
+    def __init__(self, report: Report, n: int) -> None:
+        self.report, self.n = report, n
+        self.seen: dict[int, np.ndarray] = {}
+
+    def add(self, epochs: np.ndarray, ids: np.ndarray) -> None:
+        """Count sample `ids` in their `epochs`."""
+        for epoch in np.unique(epochs).tolist():
+            counts = self.seen.setdefault(epoch, np.zeros(self.n, np.int64))
+            np.add.at(counts, ids[epochs == epoch], 1)
+
+    def finish(self, position: int) -> None:
+        """Judge the epochs that end at or before `position`."""
+        while (self.report.epochs + 1) * self.n <= position:
+            epoch = self.report.epochs
+            counts = self.seen.pop(epoch, np.zeros(self.n, np.int64))
+            self.judge(epoch, counts, int((counts == 0).sum()))
+            self.report.epochs += 1
+
+    def close(self) -> None:
+        """Judge what an unfinished epoch may already show: duplicates."""
+        for epoch, counts in self.seen.items():
+            self.judge(epoch, counts, 0)
+
+    def judge(self, epoch: int, counts: np.ndarray, missing: int) -> None:
+        """Every sample once, or how many were not."""
+        twice = int(np.maximum(counts - 1, 0).sum())
+        self.report.duplicates += twice
+        self.report.missing += missing
+        if twice or missing:
+            found = f"epoch {epoch}: {twice} duplicates, {missing} missing"
+            self.report.fail("exactly_once", found)
+
+
+def check_step(
+    report: Report,
+    order: GlobalOrder,
+    epochs: Epochs,
+    step: int,
+    position: int,
+    shares: list[list[Trained]],
+) -> int:
+    """One step of all ranks, which begins at `position`; where it ends."""
+    world = len(shares)
+    where = f"step {step}"
+    ends = {trained.position for share in shares for trained in share}
+    count = sum(len(t.ids) for share in shares for t in share)
+    if len(ends) != 1 or any(len(share) != 1 for share in shares):
+        report.fail(
+            "position_continuous", f"{where}: not one record on every rank"
+        )
+    end = max(ends, default=position)
+    if end - position != count:
+        said = f"{where}: from {position} to {end}, but {count} samples"
+        report.fail("position_continuous", said)
+    every: list[np.ndarray] = []
+    for rank, share in enumerate(shares):
+        for trained in share:
+            stream = position + rank + world * np.arange(len(trained.ids))
+            every.append(np.stack([stream // order.n, trained.ids]))
+            if not np.array_equal(trained.ids, order(stream)):
+                report.fail("order_kept", f"{where}: rank {rank}")
+    ids = np.concatenate(every, axis=1) if every else np.zeros((2, 0), np.int64)
+    if np.unique(ids, axis=1).shape != ids.shape:
+        report.fail("shares_disjoint", f"{where}: a sample in two shares")
+    epochs.add(*ids)
+    epochs.finish(end)
+    report.samples += count
+    return end
+
+
+def check_restores(report: Report, attempts: dict[int, Attempt]) -> None:
+    """Every attempt goes on where the one that it restored had saved."""
+    for attempt in attempts.values():
+        start, who = attempt.start, f"attempt {attempt.number}"
+        damaged = list(attempt.all("checkpoint_damaged"))
+        report.damaged_checkpoints += len(damaged)
+        # Only the learning rate is asked of it: any directory will do.
+        cfg = TrainConfig(run_dir=Path(), **start["config"])
+        for event in attempt.all("step"):
+            rate = learning_rate(cfg, event["step"] - 1, start["steps"])
+            if event["learning_rate"] != rate:
+                said = f"{who}, step {event['step']}: rate {rate} expected"
+                report.fail("restores_continuous", said)
+        first = min(attempt.ranks[0], default=attempt.after + 1)
+        if first != attempt.after + 1:
+            said = f"{who} restored {attempt.after} and went on with {first}"
+            report.fail("restores_continuous", said)
+        if not attempt.restored:
+            continue
+        number = attempt.restored["saved"]["attempt"]
+        parent = attempts.get(number) if number < attempt.number else None
+        saved = (
+            [e for e in parent.all("step") if e["step"] == attempt.after]
+            if parent
+            else []
+        )
+        if not saved:
+            report.fail("restores_continuous", f"{who}: restored from nowhere")
+        elif any(
+            saved[0][name] != now
+            for name, now in (
+                ("position", attempt.restored["position"]),
+                ("learning_rate", attempt.restored["learning_rate"]),
+                ("loss", attempt.restored["saved"]["loss"]),
+            )
+        ):
+            said = f"{who} restored what step {attempt.after} did not save"
+            report.fail("restores_continuous", said)

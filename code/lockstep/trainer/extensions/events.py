@@ -1,0 +1,39 @@
+"""Structured logs: JSON lines on every rank, for machines and for audits."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..telemetry import Observer
+
+
+class EventLog(Observer):
+    """`RUN/events/attempt-K-rank-R.jsonl`, only ever appended to.
+
+    A line is handed to the operating system when it is written; a process
+    that dies may tear its last one.
+    """
+
+    def __init__(
+        self, run_dir: Path, attempt: int, rank: int, run_id: str
+    ) -> None:
+        self.who = {"run_id": run_id, "attempt": attempt, "rank": rank}
+        path = run_dir / "events" / f"attempt-{attempt}-rank-{rank}.jsonl"
+        self.file = path.open("a", buffering=1)
+
+    def event(self, record: dict[str, Any]) -> None:
+        self.file.write(json.dumps({**self.who, **record}) + "\n")
+
+
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of one log; a torn last line is left out.
+
+    Raises ValueError for a broken line that is not the last.
+    """
+    lines = path.read_text().split("\n")
+    for number, line in enumerate(lines[:-1], 1):  # the last has no newline
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}") from error

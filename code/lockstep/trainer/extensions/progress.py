@@ -1,0 +1,47 @@
+"""What a person sees: progress, on rank 0, when a terminal is there."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..telemetry import Observer
+
+
+class ProgressBar(Observer):
+    """A bar in optimizer steps; every other rank, and a pipe, stays quiet."""
+
+    def __init__(self, console: Console) -> None:
+        self.bar = Progress(
+            TextColumn("step {task.completed}/{task.total}"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+
+    def event(self, record: dict[str, Any]) -> None:
+        kind = record["event"]
+        if kind == "run_started":
+            self.bar.start()
+            self.task = self.bar.add_task("", total=record["steps"], loss="-")
+        elif kind == "checkpoint_restored":
+            self.bar.update(self.task, completed=record["step"])
+            self.say(f"goes on from {record['saved']['checkpoint']}")
+        elif kind == "step":
+            loss = f"{record['loss']:.4f}"
+            self.bar.update(self.task, completed=record["step"], loss=loss)
+        elif kind == "checkpoint_damaged":
+            self.say(f"{record['checkpoint']} set aside: {record['reason']}")
+        elif kind == "checkpoint_failed":
+            self.say(f"no checkpoint of {record['step']}: {record['reason']}")
+        elif kind == "update_skipped":
+            self.say(f"step {record['step']} skipped: fp16 overflow")
+
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        self.bar.console.print(text, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self.bar.stop()

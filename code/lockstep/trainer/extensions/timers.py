@@ -1,0 +1,83 @@
+"""Where the time of a step goes: a timer for every phase."""
+
+import time
+from collections import defaultdict
+from typing import Any
+
+import torch
+
+from ..model import DataParallel
+from ..telemetry import Observer
+
+
+class PhaseTimers(Observer):
+    """Adds `phases`, seconds per step since the event before, to `step`.
+
+    On a GPU a phase ends when its kernels do, not when they are queued: CUDA
+    events mark both ends, and are read only at a logged step, which waits for
+    the device anyway. `sync` runs from the first gradient bucket launched to
+    the last one done, for the logged step alone; it overlaps `backward`, and
+    `sync_exposed` is the part that outlasts the backward computation.
+    """
+
+    def __init__(self, device: torch.device, strategy: DataParallel) -> None:
+        self.cuda = device.type == "cuda"
+        self.strategy = strategy
+        self.open: dict[str, Any] = {}
+        self.spans: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+        self.since: tuple[float, int, int] | None = None
+
+    def mark(self) -> Any:
+        if not self.cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # gpu
+        event.record()  # gpu
+        return event  # gpu
+
+    def begin(self, phase: str) -> None:
+        self.open[phase] = self.mark()
+
+    def end(self, phase: str) -> None:
+        self.spans[phase].append((self.open.pop(phase), self.mark()))
+
+    def seconds(self) -> dict[str, float]:
+        """Total of each phase since the last call."""
+        if self.cuda:
+            torch.cuda.synchronize()  # gpu
+        total = {
+            phase: sum(
+                begin.elapsed_time(end) / 1e3 if self.cuda else end - begin
+                for begin, end in spans
+            )
+            for phase, spans in self.spans.items()
+        }
+        self.spans.clear()
+        return total
+
+    def sync(self) -> dict[str, float]:
+        """What DDP's own timers say of the newest backward pass, in seconds."""
+        ddp = self.strategy.ddp
+        ddp.logger.set_runtime_stats_and_log()  # type: ignore[union-attr]
+        ns = ddp._get_ddp_logging_data()
+        end = ns["backward_comm_time_end"]
+        tail = end - ns["backward_compute_time_end"]
+        return {
+            "sync": (end - ns["backward_comm_time_start"]) / 1e9,
+            "sync_exposed": max(0, tail) / 1e9,
+        }
+
+    def event(self, record: dict[str, Any]) -> None:
+        now = time.perf_counter()
+        if record["event"] == "run_started":
+            self.strategy.ddp._set_ddp_runtime_logging_sample_rate(1)
+        if record["event"] == "step":
+            step, position = record["step"], record["position"]
+            total = self.seconds()
+            if self.since:
+                then, step_then, position_then = self.since
+                steps, wall = step - step_then, now - then
+                record["step_seconds"] = wall / steps
+                record["samples_per_second"] = (position - position_then) / wall
+                record["phases"] = {k: v / steps for k, v in total.items()}
+                record["phases"] |= self.sync()
+            self.since = now, step, position

@@ -1,0 +1,48 @@
+"""What is trained, and the strategy that keeps its replicas in lock-step."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from .config import TrainConfig
+
+
+def build_model(cfg: TrainConfig, features: int, classes: int) -> nn.Module:
+    """An MLP, (m, features) to (m, classes), the same weights on every rank."""
+    torch.manual_seed(cfg.seed)
+    h = cfg.hidden_size
+    return nn.Sequential(
+        nn.Linear(features, h), nn.ReLU(), nn.Dropout(cfg.dropout),
+        nn.Linear(h, h), nn.ReLU(), nn.Linear(h, classes))
+
+
+class DataParallel:
+    """DDP averages gradients over ranks; it shards no input."""
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """The model to call, whose backward pass synchronises gradients."""
+        self.module = model.to(device)
+        ids = [device] if device.type == "cuda" else None
+        self.ddp = DistributedDataParallel(self.module, ids)
+        # Freed after ddp. Its threads may want Python's lock to end, and ddp's
+        # destructor would wait for them without giving it up.
+        self.group = self.ddp.process_group
+        return self.ddp
+
+    def sync_on(self, last: bool) -> AbstractContextManager:
+        """Only the last micro-batch's backward pass communicates."""
+        return nullcontext() if last else self.ddp.no_sync()
+
+    def clip(self, norm: float) -> Tensor:
+        """Clips; returns the global norm before, the same on every rank."""
+        return nn.utils.clip_grad_norm_(self.module.parameters(), norm)
+
+    def full_state(self) -> dict[str, Tensor]:
+        """Whole tensors by unwrapped name."""
+        return self.module.state_dict()
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        """The inverse of `full_state`."""
+        self.module.load_state_dict(weights)

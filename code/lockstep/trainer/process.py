@@ -1,0 +1,50 @@
+"""Who am I: rank, world size, device, and the group they belong to."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+
+class Process(NamedTuple):
+    """This process among the others: one process, one device, one rank."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+
+
+@contextmanager
+def joined(seconds: float, store: dist.Store | None) -> Iterator[Process]:
+    """Join the group that the launcher's variables and `store` describe, or be
+    a group of one. A collective that waits longer than `seconds` raises."""
+    env = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", **os.environ}
+    rank, local_rank = int(env["RANK"]), int(env["LOCAL_RANK"])
+    world, cuda = int(env["WORLD_SIZE"]), torch.cuda.is_available()
+    device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
+    torch.cuda.set_device(local_rank if cuda else -1)  # -1 changes nothing
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if cuda else "gloo", rank=rank, world_size=world,
+        store=store or dist.HashStore(), timeout=timedelta(seconds=seconds))
+    try:
+        yield Process(rank, world, device)
+    finally:
+        dist.destroy_process_group()
+
+
+def on_rank0(decide: Callable[[], Any]) -> Any:
+    """Rank 0 decides; every rank gets what that returned, or raised."""
+    box: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            box[0] = decide()
+        except Exception as error:
+            box[1] = error
+    dist.broadcast_object_list(box, device=torch.device("cpu"))
+    if box[1] is not None:
+        raise box[1]
+    return box[0]

@@ -1,0 +1,112 @@
+"""The linter names each fault, and where it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockstep.site.check import problems
+
+from .conftest import Project, fence, include
+
+RECORDED = "docs/recorded/out.txt"
+EXPECTED = "<!--pytest-codeblocks:expected-output-->"
+DIAGRAM = """\
+flowchart TD
+  accTitle: Two ranks
+  accDescr: Rank 0 sends to rank 1.
+  A[Rank 0] --> B[Rank 1]"""
+
+
+def found(project: Project) -> str:
+    return "\n".join(problems(project.root))
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "says"),
+    [
+        ("code/__init__.py", "", "code/__init__.py: makes `code` a package"),
+        ("code/a/queue.py", "", "code/a/queue.py: hides the standard"),
+        (
+            "code/a/b.py",
+            "# --8<-- [start:x]\n",
+            "code/a/b.py:1: section 'x' is never closed",
+        ),
+        (
+            "labs/b.py",
+            "# --8<-- [end:x]\n",
+            "labs/b.py:1: [end: x] closes no open section",
+        ),
+        (RECORDED, "1\n", f"{RECORDED}: no page shows this output"),
+    ],
+)
+def test_fault_in_a_source_is_named(
+    project: Project, path: str, text: str, says: str
+) -> None:
+    assert found(project) == ""
+    project.write(path, text)
+    assert says in found(project)
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ([include("code/b.py")], "docs/index.md:1: code/b.py names no file"),
+        ([include("code/a.py:1:2")], "a file or a section, not"),
+        ([f"{include('code/a.py')} "], "index.md:1: pymdownx does not read"),
+        ([fence("py", "x = 1")], "docs/index.md:2: line 3 is typed by hand"),
+        (["~~~python", "x = 1", "~~~"], "index.md:1: a fence of tildes"),
+        (["<!--pytest.mark.skip-->", fence("sh", "true")], "says why"),
+        ([fence("text", include(RECORDED))], "no command's expected output"),
+        (
+            [
+                '<!--pytest.mark.skip(reason="slow")-->',
+                fence("sh", "true"),
+                EXPECTED,
+                fence("text", include(RECORDED)),
+            ],
+            "no command's expected output",
+        ),
+    ],
+)
+def test_fault_on_a_page_is_named(
+    project: Project, parts: list[str], says: str
+) -> None:
+    project.write("code/a.py", "x = 1\n")
+    project.write(RECORDED, "1\n")
+    project.page(*parts)
+    assert says in found(project)
+
+
+def test_recorded_output_may_be_shown_on_a_second_page(
+    project: Project,
+) -> None:
+    shown = fence("text", include(RECORDED))
+    project.write(RECORDED, "1\n")
+    project.page(fence("sh", "echo 1"), EXPECTED, shown)
+    project.write("docs/second.md", shown)
+    assert found(project) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("", "", None),
+        ("  accTitle: Two ranks\n", "", "has no accTitle"),
+        ("accTitle: Two ranks", "accTitle:", "has no accDescr"),
+        ("  accDescr: Rank 0 sends to rank 1.\n", "", "has no accDescr"),
+        ("A[Rank 0] -->", "A[Rank 0] ->", "syntax error"),
+        ("A[Rank 0]", "A[Rank 0", "syntax error"),
+        ("flowchart TD", "flowchat TD", "syntax error"),
+        ("A[Rank 0]", 'A["Rank<br>0"]', "an HTML tag"),
+    ],
+)
+def test_diagram_is_drawn_and_can_be_read_aloud(
+    project: Project, old: str, new: str, says: str | None
+) -> None:
+    assert old in DIAGRAM
+    project.page(fence("mermaid", DIAGRAM.replace(old, new, 1)))
+    if says is None:
+        assert found(project) == ""
+    else:
+        assert says in found(project)
+        assert "docs/index.md:2: " in found(project)

@@ -1,0 +1,281 @@
+"""What protects the set-up: one home for each fact, and a clean clone."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import (
+    PackageNotFoundError,
+    packages_distributions,
+    requires,
+)
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+GROUPS = PROJECT["dependency-groups"]
+DECLARED = {
+    "trainer": PROJECT["project"]["dependencies"],
+    **{name: GROUPS[name] for name in GROUPS},
+}
+PINS = dict(
+    line.split("==")
+    for line in (ROOT / "constraints.txt").read_text("utf-8").split()
+)
+# Where packages come from is the business of the machine that installs them.
+HOST = re.compile(r"https?://|file://|\bindex-url\b|\bregistry\.", re.I)
+
+
+def make(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run make in a world without our own make around it."""
+    world = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    return subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=ROOT,
+        env=world | environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_code_is_no_package() -> None:
+    """With one, `import code` finds it, and pdb and pytest break."""
+    assert not (ROOT / "code" / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("group", DECLARED)
+def test_every_declared_package_is_pinned_within_its_bounds(
+    group: str,
+) -> None:
+    pins = {canonicalize_name(name): pin for name, pin in PINS.items()}
+    for text in DECLARED[group]:
+        needed = Requirement(text)
+        pin = pins.get(canonicalize_name(needed.name))
+        assert pin, f"{needed.name} is not in constraints.txt"
+        assert pin in needed.specifier, f"{needed} leaves out {pin}"
+
+
+def imports(folder: Path) -> set[str]:
+    """The top-level modules that the Python files of a folder import."""
+    found: set[str] = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found.update(name.name for name in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add(node.module or "")
+    return {name.partition(".")[0] for name in found}
+
+
+def test_every_imported_package_is_declared() -> None:
+    """What comes only because another package needs it may go with it."""
+    declared = {
+        canonicalize_name(Requirement(text).name)
+        for group in DECLARED.values()
+        for text in group
+    }
+    imported = imports(ROOT / "code") | imports(ROOT / "tests")
+    homes = packages_distributions()
+    missing = {
+        module: homes[module]
+        for module in imported - sys.stdlib_module_names - {"lockstep"}
+        if module in homes
+        and not declared & {canonicalize_name(d) for d in homes[module]}
+    }
+    assert not missing
+
+
+def test_pins_hold_on_any_machine() -> None:
+    """No local build such as `+cpu`, no address, no folder of ours."""
+    assert PINS["torch"] == "2.13.0"
+    for name, pin in PINS.items():
+        assert re.fullmatch(r"[\w.-]+", name), name
+        assert re.fullmatch(r"\d+(\.\w+)*", pin), f"{name}=={pin}"
+
+
+def requirements(name: str) -> set[str]:
+    """What an installed package needs here, and what that needs."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            needed = map(Requirement, requires(name) or [])
+        except PackageNotFoundError:
+            continue
+        waiting += [
+            r.name
+            for r in needed
+            if r.marker is None or r.marker.evaluate({"extra": ""})
+        ]
+    return found
+
+
+def test_the_site_needs_no_torch() -> None:
+    installed = set().union(
+        *(requirements(Requirement(r).name) for r in GROUPS["site"])
+    )
+    assert "mkdocs" in installed
+    assert not installed & {"torch", "numpy", "scikit-learn"}
+
+
+def test_serve_installs_the_site_alone() -> None:
+    """Its rule installs the group and the package without dependencies."""
+    planned = make(
+        "--dry-run", "--always-make", "serve", "VENV=.cache/none"
+    ).stdout
+    installs = [
+        line.split("pip install", 1)[1]
+        for line in planned.replace("\\\n", " ").splitlines()
+        if "pip install" in line
+    ]
+    assert any("--group site" in line for line in installs)
+    assert any("--no-deps --editable ." in line for line in installs)
+    for line in installs:
+        assert "torch" not in line
+        assert "--group test" not in line
+        assert "--editable" not in line or "--no-deps" in line
+    assert "npm ci" in planned
+
+
+@pytest.mark.parametrize(
+    "module", ["hooks", "check", "pages", "compare_builds"]
+)
+def test_the_sites_code_imports_no_torch(module: str) -> None:
+    shown = "print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, lockstep.site.{module}; {shown}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_make_alone_names_what_there_is() -> None:
+    shown = make().stdout
+    named = set(re.findall(r"^  make ([\w-]+) +\S", shown, re.M))
+    rules = set(
+        re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.M)
+    )
+    assert {"serve", "test", "install", "site", "lint", "notebooks"} <= named
+    assert {"record", "clean"} <= named
+    assert named == rules - {"always", "help"}
+
+
+def test_an_old_python_is_refused_in_a_line(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    said = "import sys; sys.version_info = (3, 10)"
+    old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{said}; $2"\n')
+    old.chmod(0o755)
+    done = make("install", f"PYTHON={old}", f"VENV={tmp_path}/venv")
+    assert done.returncode == 2
+    assert "Lockstep needs Python 3.11 or newer" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_another_torch_takes_the_place_of_the_pinned_one() -> None:
+    """`make test TORCH=torch==2.11.0` is how CI tests it."""
+    planned = make("--dry-run", "--always-make", "install", "TORCH=torch==9")
+    assert "torch==9" in planned.stdout
+    assert "torch==2.13.0" not in planned.stdout
+
+
+def test_the_torch_of_colab_is_dated() -> None:
+    colab = tomllib.loads((ROOT / "tests/data/colab.toml").read_text("utf-8"))
+    assert colab["revised"] <= colab["checked"]
+    floor = Requirement(PROJECT["project"]["dependencies"][0])
+    assert floor.name == "torch"
+    assert colab["torch"] in floor.specifier
+
+
+def test_ci_tests_from_the_lowest_torch_to_the_newest() -> None:
+    done = subprocess.run(
+        [sys.executable, ".github/workflows/versions.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = json.loads(done.stdout.removeprefix("include="))
+    assert [row["torch"] for row in rows] == [
+        "torch==2.10",
+        "torch==2.13.0",
+        "torch",
+        "torch==2.11.0",
+    ]
+    assert rows[3]["python"] == "3.13"
+
+
+def test_the_canary_stops_nobody() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    assert jobs["zensical"]["continue-on-error"] is True
+    assert jobs["publish"]["needs"] == "test"
+    assert "refs/heads/main" in jobs["publish"]["if"]
+    for name, job in jobs.items():
+        assert job["timeout-minutes"] <= 60, name
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("pyproject.toml", "constraints.txt", "Makefile", ".npmrc"),
+        *(".ci/run", ".github/workflows/ci.yml"),
+    ],
+)
+def test_no_file_says_where_packages_come_from(file: str) -> None:
+    assert not HOST.findall((ROOT / file).read_text("utf-8"))
+
+
+def test_the_package_lock_names_versions_and_digests_and_no_host() -> None:
+    lock = json.loads((ROOT / "package-lock.json").read_text("utf-8"))
+    packages = {k: v for k, v in lock["packages"].items() if k}
+    assert packages
+    for name, package in packages.items():
+        assert "resolved" not in package, name
+        assert package["integrity"].startswith("sha512-"), name
+
+
+def test_licences_are_whole() -> None:
+    code = (ROOT / "LICENSE").read_text("utf-8")
+    text = (ROOT / "LICENSE-docs").read_text("utf-8")
+    assert "Apache License" in code
+    assert "END OF TERMS AND CONDITIONS" in code
+    assert "Attribution 4.0 International" in text
+    assert "Section 8 -- Interpretation." in text
+
+
+def test_the_licences_and_the_version_are_cited() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert cited["version"] == PROJECT["project"]["version"]
+    assert cited["license"] == ["Apache-2.0", "CC-BY-4.0"]
+
+
+def test_what_is_made_is_ignored_and_what_is_written_is_not() -> None:
+    def ignored(path: str) -> bool:
+        asked = ["git", "check-ignore", "--quiet", "--no-index", path]
+        return subprocess.run(asked, cwd=ROOT).returncode == 0
+
+    made = [".venv/x", "site/x", "node_modules/x", ".cache/x", "runs/demo/x"]
+    assert [path for path in made if not ignored(path)] == []
+    written = [
+        "code/lockstep/site/notebooks.py",
+        "tests/site/test_notebooks.py",
+        "docs/recorded/x.txt",
+        "package-lock.json",
+    ]
+    assert [path for path in written if ignored(path)] == []

@@ -1,0 +1,309 @@
+"""What survives: defects 3, 10, 13 and 14, and that we lack them."""
+
+import os
+import random
+import re
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lockstep.trainer import checkpoint
+from lockstep.trainer.config import ConfigError, TrainConfig
+from lockstep.trainer.data import load_dataset
+from lockstep.trainer.loop import build, run
+from lockstep.trainer.model import DataParallel
+from tests import ranks
+from tests.trainer.defects import d03_checkpoint_holds_numpy_state as d03
+from tests.trainer.defects import d10_save_onto_the_final_name as d10
+from tests.trainer.defects import d13_metadata_never_compared as d13
+from tests.trainer.defects import d14_each_rank_picks_its_latest as d14
+from tests.trainer.defects.probes import (
+    events,
+    group,
+    launch_on,
+    launch_rank,
+    settings_for,
+    small_model,
+)
+
+# 3: what was saved can be restored, and no pickle is trusted for it
+
+Drawn = tuple[float, float, float]
+
+
+def check_checkpoint_restores_with_weights_only(
+    expected: Drawn, drawn: Drawn | str
+) -> None:
+    """`drawn` after a restore, `expected` when the checkpoint was saved: by
+    Python, NumPy and torch. A restore that raised is a text."""
+    assert drawn == expected, drawn
+
+
+def draw() -> Drawn:
+    return random.random(), np.random.random(), torch.rand(()).item()
+
+
+def drawn_again(
+    save: Callable[[], Any], restore: Callable[[], Any]
+) -> tuple[Drawn, Drawn | str]:
+    save()
+    expected = draw()
+    try:
+        restore()
+    except UnpicklingError as error:
+        return expected, f"UnpicklingError: {error}"
+    return expected, draw()
+
+
+def restore_as_lockstep(settings: dict[str, Any]) -> Any:
+    cfg = TrainConfig(**settings)
+    me = group()
+    replica = build(cfg, me, load_dataset(cfg)[0], DataParallel())
+    about = {"config": cfg.identity()}
+    counts = {"step": 1, "attempt": 0, "world_size": me.world_size}
+    return drawn_again(
+        lambda: checkpoint.save(
+            replica, about | counts, checkpoint.write_files
+        ),
+        lambda: checkpoint.restore(replica, about),
+    )
+
+
+def restore_numpy_state(path: Path) -> Any:
+    model = small_model()
+    optimizer = torch.optim.AdamW(model.parameters())
+    return drawn_again(
+        lambda: d03.save_checkpoint(path, model, optimizer, step=1),
+        lambda: d03.load_checkpoint(path, model, optimizer),
+    )
+
+
+def test_checkpoint_restores_with_weights_only(tmp_path: Path) -> None:
+    settings = settings_for(2, tmp_path)
+    for found in ranks.run_ranks(2, restore_as_lockstep, settings):
+        check_checkpoint_restores_with_weights_only(*found)
+
+
+def test_checkpoint_with_numpy_state_is_never_restored(tmp_path: Path) -> None:
+    found = ranks.run_ranks(1, restore_numpy_state, tmp_path / "ckpt.pt")[0]
+    with pytest.raises(AssertionError, match=r"(?s)UnpicklingError.*numpy"):
+        check_checkpoint_restores_with_weights_only(*found)
+
+
+# 10: a kill in the middle of a write leaves what was there before
+
+LIMIT = 64 * 1024  # bytes: less than a model's weights, more than the rest
+
+
+def check_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
+    restore_latest: Callable[[], int], last_good: int
+) -> None:
+    """`restore_latest` says which step it went on from."""
+    try:
+        step = restore_latest()
+    except (RuntimeError, OSError, UnpicklingError, EOFError) as error:
+        raise AssertionError(f"latest is torn: {error}") from error
+    assert step == last_good
+
+
+def die_mid_write() -> None:
+    """From now on, the kernel ends this process when a file of its reaches
+    LIMIT bytes: without a last word, in the middle of its write."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+
+def died_mid_write(folder: Path, work: Callable[..., Any], *args: Any) -> None:
+    """Run it, and see that it really died where it should."""
+    killed = ranks.Ranks(1, work, *args)
+    with pytest.raises(ranks.RankError, match="died"):
+        killed.results()
+    assert killed.processes[0].exitcode == -signal.SIGXFSZ
+    sizes = [p.stat().st_size for p in folder.rglob("*") if p.is_file()]
+    assert sizes.count(LIMIT) == 1
+
+
+def lockstep_dies(settings: dict[str, Any]) -> None:
+    writes = 0
+
+    def write(folder: Path, contents: dict[str, bytes]) -> checkpoint.Manifest:
+        nonlocal writes
+        writes += 1
+        if writes == 2:
+            die_mid_write()
+        return checkpoint.write_files(folder, contents)
+
+    me = group()
+    run(TrainConfig(**settings).for_launch(1, {}), me, write=write)
+
+
+def copy_dies(folder: Path) -> None:
+    model = small_model_of_100_kb()
+    optimizer = torch.optim.AdamW(model.parameters())
+    d10.save_checkpoint(folder, model, optimizer, step=5)
+    die_mid_write()
+    d10.save_checkpoint(folder, model, optimizer, step=10)
+
+
+def small_model_of_100_kb() -> torch.nn.Module:
+    return torch.nn.Linear(160, 160)
+
+
+def test_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
+    tmp_path: Path,
+) -> None:
+    settings = settings_for(
+        1, tmp_path, max_steps=12, checkpoint_every_steps=5, hidden_size=128
+    )
+    died_mid_write(tmp_path, lockstep_dies, settings)
+
+    def restore_latest() -> int:
+        ranks.run_ranks(1, launch_rank, settings)
+        restored = events(tmp_path, 0, 0, "checkpoint_restored")[0]
+        return int(restored["step"])
+
+    check_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
+        restore_latest, last_good=5
+    )
+    assert not events(tmp_path, 0, 0, "checkpoint_damaged")
+
+
+def test_save_onto_the_final_name_leaves_a_torn_latest(tmp_path: Path) -> None:
+    died_mid_write(tmp_path, copy_dies, tmp_path)
+
+    def restore_latest() -> int:
+        state = d10.load_latest(tmp_path)
+        return int(state["step"]) if state else 0
+
+    with pytest.raises(AssertionError, match="latest is torn"):
+        check_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
+            restore_latest, last_good=5
+        )
+
+
+# 13: what does not belong to the run is refused, and the setting named
+
+CHANGES: dict[str, Any] = {
+    "seed": 1,
+    "learning_rate": 1e-3,
+    "global_batch_size": 32,
+    "max_steps": 13,
+    "precision": "bf16",
+    "dropout": 0.2,
+}
+
+
+def check_incompatible_checkpoint_is_refused(
+    refusals: dict[str, str | None],
+) -> None:
+    """`refusals`: for each setting that was changed, what was said to that;
+    None if the checkpoint was loaded all the same."""
+    loaded = [name for name, said in refusals.items() if said is None]
+    assert not loaded, f"loaded in spite of another {', '.join(loaded)}"
+    for name, said in refusals.items():
+        flag = "--" + name.replace("_", "-")
+        assert flag in (said or ""), f"{flag} is not named: {said}"
+
+
+def refusals_of_lockstep(settings: dict[str, Any]) -> dict[str, str | None]:
+    """Of the core alone: no room has looked at what the run was before."""
+    refusals: dict[str, str | None] = {}
+    cfg = TrainConfig(**settings).for_launch(1, {})
+    me = group()
+    run(replace(cfg, stop_at_step=4), me)
+    assert run(replace(cfg, stop_at_step=5), me)["step"] == 5  # goes on
+    for name, value in CHANGES.items():
+        changed = replace(cfg, **{name: value})
+        try:
+            run(changed, me)
+        except ConfigError as error:
+            refusals[name] = str(error)
+        else:
+            refusals[name] = None
+    return refusals
+
+
+def test_incompatible_checkpoint_is_refused(tmp_path: Path) -> None:
+    settings = settings_for(1, tmp_path, max_steps=12)
+    refusals = ranks.run_ranks(1, refusals_of_lockstep, settings)[0]
+    assert refusals.keys() == CHANGES.keys()
+    check_incompatible_checkpoint_is_refused(refusals)
+
+
+def test_metadata_never_compared_let_any_checkpoint_load(
+    tmp_path: Path,
+) -> None:
+    cfg, path, model = d13.TrainConfig(), tmp_path / "ckpt.pt", small_model()
+    d13.save_checkpoint(path, model, cfg, step=4)
+    refusals: dict[str, str | None] = {}
+    for name, value in CHANGES.items():
+        changed = replace(cfg, **{name: value})
+        assert d13.load_checkpoint(path, model, changed) == 4
+        refusals[name] = None
+    with pytest.raises(AssertionError, match=f"another {', '.join(CHANGES)}"):
+        check_incompatible_checkpoint_is_refused(refusals)
+
+
+# 14: rank 0 picks the checkpoint, and all restore that one
+
+
+def check_all_ranks_restore_the_same_step(steps: list[int]) -> None:
+    assert len(set(steps)) == 1, f"ranks go on from steps {steps}"
+
+
+def rank_1_lists_late(newest: int) -> None:
+    """On rank 1 the newest checkpoint is not in its folder's listing yet, as
+    happens on a shared file system whose clients cache."""
+    glob = Path.glob
+
+    def stale(self: Path, pattern: str) -> Iterator[Path]:
+        found = glob(self, pattern)
+        late = re.compile(rf"step-0*{newest}\b")
+        return (path for path in found if not late.match(path.name))
+
+    if os.environ["RANK"] == "1":
+        Path.glob = stale  # type: ignore
+
+
+def launch_with_a_late_listing(settings: dict[str, Any]) -> None:
+    rank_1_lists_late(newest=8)
+    launch_rank(settings)
+
+
+def restore_latest_by_rank(folder: Path) -> int:
+    rank_1_lists_late(newest=8)
+    group()
+    return d14.restore_latest(folder, small_model())
+
+
+def test_all_ranks_restore_the_same_step(tmp_path: Path) -> None:
+    same = {"max_steps": 12, "checkpoint_every_steps": 4}
+    launch_on(2, tmp_path, stop_at_step=8, **same)
+    settings = settings_for(2, tmp_path, **same)
+    ranks.run_ranks(2, launch_with_a_late_listing, settings)
+    steps = [
+        events(tmp_path, rank, 1, "checkpoint_restored")[0]["step"]
+        for rank in range(2)
+    ]
+    assert steps[0] == 8
+    check_all_ranks_restore_the_same_step(steps)
+
+
+def test_each_rank_that_picks_its_latest_may_restore_another(
+    tmp_path: Path,
+) -> None:
+    for step in (4, 8):
+        state = {"model": small_model().state_dict(), "step": step}
+        torch.save(state, tmp_path / f"step-{step}.pt")
+    steps = ranks.run_ranks(2, restore_latest_by_rank, tmp_path)
+    with pytest.raises(AssertionError, match=r"from steps \[8, 4\]"):
+        check_all_ranks_restore_the_same_step(steps)

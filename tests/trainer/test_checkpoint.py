@@ -1,0 +1,704 @@
+"""A checkpoint is published whole, or it does not exist; damage is found."""
+
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from lockstep.trainer import checkpoint
+from lockstep.trainer.__main__ import launch
+from lockstep.trainer.checkpoint import (
+    Manifest,
+    newest_good,
+    packed,
+    published,
+    rng_state,
+    seal,
+    seed_rank,
+    set_rng_state,
+    verify,
+    weights_sha256,
+    write_files,
+)
+from lockstep.trainer.config import ConfigError, TrainConfig
+from lockstep.trainer.extensions.audit import audit
+from lockstep.trainer.extensions.events import read_events
+from lockstep.trainer.loop import run
+from lockstep.trainer.model import DataParallel, build_model
+from lockstep.trainer.process import joined
+from lockstep.trainer.telemetry import Observer, observers
+from tests import ranks
+
+Event = dict[str, Any]
+BROKEN = OSError, LookupError, TypeError, ValueError  # what `verify` raises
+SHORT: Event = {
+    "dataset": "toy",
+    "global_batch_size": 24,
+    "max_steps": 6,
+    "checkpoint_every_steps": 2,
+    "log_every_steps": 1,
+    "hidden_size": 4,
+    "timeout_seconds": 30.0,
+}
+
+
+def work(settings: Event) -> Event:
+    return launch(TrainConfig(**settings), ranks.store())
+
+
+def settings(run_dir: Path, world: int = 1, **changed: Any) -> Event:
+    micro = SHORT["global_batch_size"] // world
+    return SHORT | {"run_dir": run_dir, "micro_batch_size": micro} | changed
+
+
+def train(run_dir: Path, world: int = 1, **changed: Any) -> str:
+    """The weights that a run ends with."""
+    given = settings(run_dir, world, **changed)
+    last = ranks.run_ranks(world, work, given)
+    assert last[0]["event"] == "run_finished"
+    return str(last[0]["weights_sha256"])
+
+
+def events(run_dir: Path, kind: str) -> list[Event]:
+    """Rank 0's, of all launches."""
+    paths = sorted(run_dir.glob("events/attempt-*-rank-0.jsonl"))
+    return [e for p in paths for e in read_events(p) if e["event"] == kind]
+
+
+def names(run_dir: Path) -> list[str]:
+    return sorted(path.name for path in (run_dir / "checkpoints").iterdir())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run to its end, one rank, and the weights it ended with."""
+    run_dir = tmp_path_factory.mktemp("whole")
+    return run_dir, train(run_dir)
+
+
+@pytest.fixture
+def stopped(whole: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy of that run, as if it had not got beyond step 4."""
+    run_dir = Path(shutil.copytree(whole[0], tmp_path / "run"))
+    shutil.rmtree(run_dir / "checkpoints" / "step-00000006")
+    return run_dir
+
+
+def newest(run_dir: Path) -> Path:
+    return published(run_dir / "checkpoints")[0]
+
+
+def good(run_dir: Path) -> list[str]:
+    """The published checkpoints that verify."""
+    found = []
+    for path in published(run_dir / "checkpoints"):
+        verify(path)
+        found.append(path.name)
+    return found
+
+
+# Killed at any moment
+
+
+def killed(given: Event, at: int) -> int:
+    """Die in place of the `at`-th call that orders what is on the disk, or in
+    the middle of it; returns how many calls there were, if it is beyond."""
+    calls = [0]
+
+    def dying(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            calls[0] += 1
+            if calls[0] == at:
+                if original is remove and Path(args[0]).exists():
+                    next(Path(args[0]).iterdir()).unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return original(*args, **options)
+
+        return call
+
+    remove = shutil.rmtree
+    shutil.rmtree = dying(remove)  # type: ignore[assignment]
+    os.fsync = dying(os.fsync)
+    Path.rename = dying(Path.rename)  # type: ignore[method-assign]
+    work(given)
+    return calls[0]
+
+
+def test_a_run_killed_at_any_moment_of_publishing_ends_the_same(
+    whole: tuple[Path, str], tmp_path: Path
+) -> None:
+    """Before a file is synced, before the manifest, before and after the
+    rename, amid dropping an old checkpoint: whatever has its name is whole,
+    and the next launch goes on from it, or from the start."""
+    given = settings(tmp_path, stop_at_step=4, keep_checkpoints=1)
+    (calls,) = ranks.run_ranks(1, killed, given | {"run_dir": tmp_path}, 0)
+    assert calls > 20  # two checkpoints of five files, their names, the record
+    restarted_from = set()
+    for first in range(1, calls + 1, 2):  # two at a time: starting is waiting
+        moments = [k for k in (first, first + 1) if k <= calls]
+        run_dirs = [tmp_path / f"killed-{k}" for k in moments]
+        jobs = [
+            ranks.Ranks(1, killed, given | {"run_dir": run_dir}, k)
+            for run_dir, k in zip(run_dirs, moments, strict=True)
+        ]
+        for job in jobs:
+            with pytest.raises(ranks.RankError, match="died"):
+                job.results()
+        for run_dir in run_dirs:
+            restarted_from |= set(good(run_dir)[:1] or ["the start"])
+        jobs = [ranks.Ranks(1, work, settings(d)) for d in run_dirs]
+        for job, run_dir in zip(jobs, run_dirs, strict=True):
+            assert job.results()[0]["weights_sha256"] == whole[1]
+            assert audit(run_dir).proven
+            assert "tmp" not in names(run_dir)
+    assert restarted_from == {"the start", "step-00000002", "step-00000004"}
+
+
+# Damage
+
+
+def flip(path: Path, at: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1
+    path.write_bytes(raw)
+
+
+def flip_first(path: Path) -> None:
+    flip(path, 0)
+
+
+def flip_middle(path: Path) -> None:
+    flip(path, path.stat().st_size // 2)
+
+
+def flip_last(path: Path) -> None:
+    flip(path, -1)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def append(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\0")
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def swap(path: Path) -> None:
+    """With another file of the same checkpoint."""
+    other = path.with_name(
+        "scaler.pt" if path.name != "scaler.pt" else "optimizer.pt"
+    )
+    mine, others = path.read_bytes(), other.read_bytes()
+    path.write_bytes(others)
+    other.write_bytes(mine)
+
+
+def take_older(path: Path) -> None:
+    """The file of the checkpoint before: whole, and not of this step."""
+    older = path.parent.with_name("step-00000002") / path.name
+    path.write_bytes(older.read_bytes())
+
+
+def link(path: Path) -> None:
+    """A link to the same bytes, which somebody else may change later."""
+    away = path.parent.parent.parent / path.name
+    path.rename(away)
+    path.symlink_to(away)
+
+
+def directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+class Bomb:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+def bomb(path: Path) -> None:
+    raw = BytesIO()
+    torch.save(Bomb(path.parent.parent / "executed"), raw)
+    path.write_bytes(raw.getvalue())
+
+
+FILES = ["model.safetensors", "optimizer.pt", "rank-0.pt", "scaler.pt"]
+DAMAGE = [flip_first, flip_middle, flip_last, truncate, empty, append, remove]
+DAMAGE += [swap, take_older, link, directory, bomb]
+# No damage: an unused scaler is the same at every step, and what a link to
+# the manifest says is sealed.
+SAME = [(take_older, "scaler.pt"), (link, "manifest.json")]
+CASES = [
+    (damage, name)
+    for damage in DAMAGE
+    for name in [*FILES, "manifest.json"]
+    if (damage, name) not in SAME
+]
+
+
+class Log(Observer):
+    """The events of this process."""
+
+    def __init__(self) -> None:
+        self.seen: list[Event] = []
+
+    def event(self, record: Event) -> None:
+        self.seen.append(record)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """The events of this process."""
+    log = Log()
+    monkeypatch.setattr("lockstep.trainer.telemetry.observers", [log])
+    return log.seen
+
+
+def belonging(manifest: Manifest) -> Manifest:
+    """What a run says of itself, so that `manifest` is one of its own."""
+    of_a_run = "config", "config_digest", "global_batch_size", "seed"
+    of_its_data = "dataset_length", "dataset_fingerprint"
+    return {name: manifest[name] for name in (*of_a_run, *of_its_data)}
+
+
+def assert_set_aside(run_dir: Path, told: list[Event]) -> None:
+    """Restoring passes over step 4, says so, and takes step 2."""
+    root = run_dir / "checkpoints"
+    older = verify(root / "step-00000002")
+    found = newest_good(root, belonging(older))
+    assert found == (root / "step-00000002", older)
+    assert names(run_dir) == ["damaged-step-00000004", "step-00000002"]
+    assert [e["event"] for e in told] == ["checkpoint_damaged"]
+    assert told[0]["checkpoint"] == "step-00000004"
+    assert told[0]["reason"]
+    assert not (root / "executed").exists()
+
+
+@pytest.mark.parametrize(("damage", "name"), CASES)
+def test_damage_is_found_and_set_aside(
+    damage: Callable[[Path], None],
+    name: str,
+    stopped: Path,
+    told: list[Event],
+) -> None:
+    damage(stopped / "checkpoints" / "step-00000004" / name)
+    assert_set_aside(stopped, told)
+
+
+EDITS: dict[str, Any] = {
+    "step": 40,
+    "position": 0,
+    "world_size": 2,
+    "seed": 1,
+    "files": {},
+    "sha256": "0" * 64,
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_manifest_is_found(
+    name: str, stopped: Path, told: list[Event]
+) -> None:
+    path = stopped / "checkpoints" / "step-00000004" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest | {name: EDITS[name]}))
+    assert_set_aside(stopped, told)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "7", "null", '"text"', "{", "\xff"]
+)
+def test_a_manifest_of_another_shape_is_found(
+    text: str, stopped: Path, told: list[Event]
+) -> None:
+    path = stopped / "checkpoints" / "step-00000004" / "manifest.json"
+    path.write_bytes(text.encode("latin-1"))
+    assert_set_aside(stopped, told)
+
+
+def test_any_flipped_bit_of_a_manifest_is_found_or_says_the_same(
+    stopped: Path,
+) -> None:
+    folder = stopped / "checkpoints" / "step-00000004"
+    manifest, raw = verify(folder), (folder / "manifest.json").read_bytes()
+    unseen = 0
+    for place in range(0, len(raw), 3):
+        bits = bytearray(raw)
+        bits[place] ^= 1 << place % 8
+        (folder / "manifest.json").write_bytes(bits)
+        try:
+            assert verify(folder) == manifest
+            unseen += 1
+        except BROKEN:
+            pass
+    assert unseen < len(raw) / 300  # as e and E in a number
+
+
+def test_every_checkpoint_may_be_damaged(
+    stopped: Path, told: list[Event], whole: tuple[Path, str]
+) -> None:
+    for path in published(stopped / "checkpoints"):
+        flip_middle(path / "model.safetensors")
+    belongs = belonging(verify(newest(whole[0])))
+    assert newest_good(stopped / "checkpoints", belongs) is None
+    damaged = [e["checkpoint"] for e in told]
+    assert damaged == ["step-00000004", "step-00000002"]
+
+
+def test_after_damage_the_run_ends_the_same_under_other_names(
+    stopped: Path, whole: tuple[Path, str]
+) -> None:
+    flip_middle(newest(stopped) / "optimizer.pt")
+    assert train(stopped) == whole[1]
+    assert names(stopped) == [
+        *("damaged-step-00000004", "step-00000002"),
+        *("step-00000004-a1", "step-00000006"),
+    ]
+    saved = events(stopped, "checkpoint_saved")
+    assert [e["checkpoint"] for e in saved if e["attempt"] == 1] == [
+        *("step-00000004-a1", "step-00000006"),
+    ]
+    assert audit(stopped).proven
+
+
+def test_a_sealed_pickle_with_code_runs_nothing(stopped: Path) -> None:
+    """Even a forger who knows the format: only tensors and data are loaded."""
+    folder = newest(stopped)
+    bomb(folder / "optimizer.pt")
+    reseal(folder)
+    with pytest.raises(ranks.RankError, match="UnpicklingError"):
+        train(stopped)
+    assert not (folder.parent / "executed").exists()
+    torch.load(folder / "optimizer.pt", weights_only=False)
+    assert (folder.parent / "executed").exists()  # it would have
+
+
+def reseal(folder: Path, **changed: Any) -> None:
+    """A manifest that fits what is there now, and says `changed`."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text()) | changed
+    manifest.pop("sha256")
+    contents = {
+        name: (folder / name).read_bytes() for name in manifest["files"]
+    }
+    manifest["files"] = write_files(folder, contents)
+    manifest["sha256"] = seal(manifest)
+    path.write_text(json.dumps(manifest))
+    verify(folder)
+
+
+# What is published, and kept
+
+
+def test_the_manifest_says_what_the_checkpoint_is(tmp_path: Path) -> None:
+    train(tmp_path, 2, stop_at_step=2)
+    folder = newest(tmp_path)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    started = events(tmp_path, "run_started")[0]
+    step = events(tmp_path, "step")[-1]
+    for name in (
+        *("world_size", "global_batch_size", "config_digest", "seed"),
+        *("dataset_length", "dataset_fingerprint", "torch_version"),
+        *("config", "attempt"),
+    ):
+        assert manifest[name] == started[name], name
+    for name in ("step", "position", "learning_rate", "loss"):
+        assert manifest[name] == step[name], name
+    assert (manifest["step"], manifest["position"]) == (2, 48)
+    assert manifest["world_size"] == 2
+    assert [*manifest][-1] == "sha256"  # it ends with its own digest
+    wrote = {path.name for path in folder.iterdir()} - {"manifest.json"}
+    assert set(manifest["files"]) == wrote == {*FILES, "rank-1.pt"}
+    for name, file in manifest["files"].items():
+        assert file["bytes"] == (folder / name).stat().st_size
+    for name in wrote - {"model.safetensors"}:
+        torch.load(folder / name, weights_only=True)
+    model = build_model(TrainConfig(**settings(tmp_path)), 32, 4)
+    model.load_state_dict(load_file(folder / "model.safetensors"))
+    end = events(tmp_path, "run_finished")[0]
+    assert weights_sha256(model.state_dict()) == end["weights_sha256"]
+
+
+def test_each_rank_saves_random_states_of_its_own(tmp_path: Path) -> None:
+    train(tmp_path, 2, stop_at_step=2)
+    first, second = (
+        (newest(tmp_path) / f"rank-{rank}.pt").read_bytes() for rank in (0, 1)
+    )
+    assert first != second
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_the_newest_are_kept(keep: int, tmp_path: Path) -> None:
+    train(tmp_path, keep_checkpoints=keep)
+    every = ["step-00000002", "step-00000004", "step-00000006"]
+    assert names(tmp_path) == every[-keep:]
+    assert len(good(tmp_path)) == min(keep, 3)
+
+
+def test_newest_is_by_step_and_then_by_attempt(tmp_path: Path) -> None:
+    order = ["step-00000010", "step-00000009-a11", "step-00000009-a2"]
+    order += ["step-00000009", "step-00000008-a40"]
+    for name in sorted(order):
+        (tmp_path / name).mkdir()
+    for name in ("tmp", "damaged-step-00000011"):
+        (tmp_path / name).mkdir()
+    assert [path.name for path in published(tmp_path)] == order
+
+
+def damaging(given: Event) -> Event:
+    """The disk damages the checkpoint of step 4 as soon as it has its name."""
+    rename = Path.rename
+
+    def bad(self: Path, target: Path) -> Path:
+        renamed = rename(self, target)
+        if target.name == "step-00000004":
+            flip_middle(target / "model.safetensors")
+        return renamed
+
+    Path.rename = bad  # type: ignore[assignment,method-assign]
+    return work(given)
+
+
+def test_the_last_good_one_is_never_dropped(
+    whole: tuple[Path, str], tmp_path: Path
+) -> None:
+    """Told to keep one, and the one just published is bad: the one before it
+    stays, and the next launch goes on from there."""
+    given = settings(tmp_path, keep_checkpoints=1, stop_at_step=4)
+    with pytest.raises(ranks.RankError, match="not as published"):
+        ranks.run_ranks(1, damaging, given)
+    assert names(tmp_path) == ["step-00000002", "step-00000004"]
+    assert train(tmp_path) == whole[1]
+    restored = events(tmp_path, "checkpoint_restored")
+    assert [e["step"] for e in restored] == [2]
+
+
+def failing(given: Event, at: int) -> tuple[str, list[list[str]], list[Event]]:
+    """A run in which rank 1 cannot write the checkpoint of step `at`:
+    (what was raised, the good checkpoints before every try, the events)."""
+    cfg = TrainConfig(**given)
+    tries: list[list[str]] = []
+
+    def write(folder: Path, contents: dict[str, bytes]) -> Manifest:
+        step = 2 * (1 + len(tries))
+        tries.append(good(cfg.run_dir))
+        if step == at and int(os.environ["RANK"]) == 1:
+            raise OSError("rank 1 has no space left")
+        return write_files(folder, contents)
+
+    raised, log = "", Log()
+    with joined(cfg.timeout_seconds, ranks.store()) as me:
+        observers[:] = [log]
+        cfg = cfg.for_launch(me.world_size, {})
+        try:
+            run(cfg, me, 0, DataParallel(), write)
+        except OSError as error:
+            raised = str(error)
+    return raised, tries, log.seen
+
+
+def test_what_one_rank_cannot_write_is_published_by_none(
+    tmp_path: Path,
+) -> None:
+    """All go on from a failed checkpoint, with an event; the good one before
+    it is still there at the next try, although only one is to be kept."""
+    given = settings(tmp_path, 2, keep_checkpoints=1)
+    for raised, tries, told in ranks.run_ranks(2, failing, given, 4):
+        assert raised == ""
+        assert tries == [[], ["step-00000002"], ["step-00000002"]]
+        failed = [e for e in told if e["event"] == "checkpoint_failed"]
+        assert [(e["step"], e["reason"]) for e in failed] == [
+            (4, "rank 1 has no space left")
+        ]
+        saved = [e for e in told if e["event"] == "checkpoint_saved"]
+        assert [e["step"] for e in saved] == [2, 6]
+        assert told[-1]["event"] == "run_finished"
+    assert good(tmp_path) == ["step-00000006"]
+
+
+def test_a_last_checkpoint_that_fails_is_an_error_on_all(
+    tmp_path: Path,
+) -> None:
+    given = settings(tmp_path, 2, keep_checkpoints=1)
+    for raised, *_ in ranks.run_ranks(2, failing, given, 6):
+        assert raised == "rank 1 has no space left"
+    assert good(tmp_path) == ["step-00000004"]
+
+
+# What may be restored
+
+
+def test_a_checkpoint_of_another_run_is_refused_by_name(
+    stopped: Path, told: list[Event]
+) -> None:
+    root = stopped / "checkpoints"
+    belongs = belonging(verify(newest(stopped)))
+    others: list[tuple[str, Manifest]] = [
+        (name, belongs | {name: "other"})
+        for name in belongs
+        if name != "config"
+    ]
+    others += [
+        (name, belongs | {"config": belongs["config"] | {name: "other"}})
+        for name in belongs["config"]
+    ]
+    for name, other in others:
+        flag = "--" + name.replace("_", "-")
+        with pytest.raises(ConfigError, match=f"^{flag} is 'other'; it must"):
+            newest_good(root, other)
+    assert told == []  # not damaged: it stays where it is
+    assert names(stopped) == ["step-00000002", "step-00000004"]
+
+
+def test_a_foreign_checkpoint_is_refused_by_every_rank(stopped: Path) -> None:
+    """The identity of the run is gone, its checkpoints are not."""
+    (stopped / "run.json").unlink()
+    with pytest.raises(ranks.RankError, match="--seed is 7; it must be 0"):
+        train(stopped, 2, seed=7)
+
+
+RESEALED = {"position": 95, "learning_rate": 1e-3, "optimizer_steps": [5]}
+
+
+@pytest.mark.parametrize("name", [*RESEALED, "step", "scaler"])
+def test_what_does_not_continue_is_refused(name: str, stopped: Path) -> None:
+    """A manifest that verifies, over a state that is not what it says."""
+    wrong = RESEALED | {"step": 3, "scaler": ["scale"]}
+    reseal(newest(stopped), **{name: wrong[name]})
+    with pytest.raises(ranks.RankError, match=r"ConfigError: --.* must be"):
+        train(stopped)
+    assert not events(stopped, "checkpoint_restored")
+
+
+def test_an_optimizer_of_another_step_is_refused(stopped: Path) -> None:
+    take_older(newest(stopped) / "optimizer.pt")
+    reseal(newest(stopped))
+    with pytest.raises(ranks.RankError, match=r"--optimizer-steps is \[2\]"):
+        train(stopped)
+
+
+# Random states
+
+
+def seeded(given: Event) -> list[tuple[int, ...]]:
+    """With which keys a launch seeded its generators."""
+    keys = []
+    original = checkpoint.seed_rank
+
+    def noting(*key: int) -> None:
+        keys.append(key)
+        original(*key)
+
+    checkpoint.seed_rank = noting
+    work(given)
+    return keys
+
+
+def test_other_ranks_get_other_random_states(stopped: Path) -> None:
+    """The same number of ranks goes on with what each saved; another derives
+    new ones from seed, rank and step, if the batch can be kept."""
+    given = settings(stopped, stop_at_step=5)
+    assert ranks.run_ranks(1, seeded, given) == [[(0, 0)]]
+    given = settings(stopped, 3, stop_at_step=6)
+    keys = ranks.run_ranks(3, seeded, given)
+    assert keys == [[(0, rank), (0, rank, 5)] for rank in range(3)]
+    assert audit(stopped).proven
+    with pytest.raises(ranks.RankError, match="a number of ranks that divides"):
+        ranks.run_ranks(5, work, settings(stopped, 5))
+
+
+@pytest.fixture
+def own_state() -> Iterator[None]:
+    before = rng_state()
+    yield
+    set_rng_state(before)
+
+
+def draw() -> list[float]:
+    mine = random.gauss(0, 1), np.random.normal(), torch.randn(()).item()
+    return [float(value) for value in mine]
+
+
+@pytest.mark.usefixtures("own_state")
+def test_random_states_survive_their_file() -> None:
+    """Second halves of Gaussian pairs, which generators keep back, as well."""
+    seed_rank(3, 1)
+    draw()
+    file = BytesIO(packed(rng_state()))
+    after = [draw(), draw()]
+    seed_rank(4)
+    set_rng_state(torch.load(file, weights_only=True))
+    assert [draw(), draw()] == after
+
+
+@pytest.mark.usefixtures("own_state")
+def test_ranks_are_seeded_apart_and_again_alike() -> None:
+    drawn = []
+    for key in [(0, 0), (0, 1), (1, 0), (0, 0, 5), (0, 1, 5), (0, 0, 6)]:
+        seed_rank(*key)
+        drawn.append(draw())
+        seed_rank(*key)
+        assert draw() == drawn[-1]
+    for each in zip(*drawn, strict=True):  # Python's, NumPy's, torch's
+        assert len(set(each)) == len(drawn)
+
+
+# Digests
+
+
+def test_the_writer_tells_what_it_wrote(tmp_path: Path) -> None:
+    wrote = write_files(tmp_path, {"a": b"abc", "b": b""})
+    assert (tmp_path / "a").read_bytes() == b"abc"
+    assert wrote["a"]["bytes"] == 3
+    # The published digest of "abc" (FIPS 180-2, appendix B.1).
+    assert wrote["a"]["sha256"].startswith("ba7816bf8f01cfea414140de5dae2223")
+    assert set(wrote) == {"a", "b"}
+
+
+def test_the_digest_of_weights_is_of_all_that_they_are() -> None:
+    a, b = torch.arange(6.0), torch.ones(2)
+    base = {"a": a, "b": b}
+    assert weights_sha256(base) == weights_sha256({"a": a.clone(), "b": b})
+    strided = torch.stack([a, a], dim=1)[:, 0]
+    assert weights_sha256({"a": strided, "b": b}) == weights_sha256(base)
+    changed = a.clone()
+    changed[3] = torch.nextafter(changed[3], changed[4])
+    others = [
+        {"b": b, "a": a},
+        {"A": a, "b": b},
+        {"a": a.view(2, 3), "b": b},
+        {"a": a.view(torch.int32), "b": b},
+        {"a": changed, "b": b},
+        {"a": a},
+    ]
+    digests = {weights_sha256(other) for other in others}
+    assert len(digests | {weights_sha256(base)}) == len(others) + 1
+
+
+def test_what_is_loaded_is_data_alone() -> None:
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(BytesIO(packed([Path("x")])), weights_only=True)
