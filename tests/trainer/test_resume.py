@@ -1,13 +1,18 @@
 """Resume is bitwise: stopped anywhere, a run ends with the same weights."""
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from lockstep.trainer.__main__ import launch
 from lockstep.trainer.config import TrainConfig
+from lockstep.trainer.extensions.audit import audit
+from lockstep.trainer.extensions.record import SampleRecord
 from tests import ranks
 
 # 1,437 training samples in batches of 64: an epoch ends within step 23, after
@@ -41,7 +46,8 @@ def train(world: int, run_dir: Path, **settings: Any) -> dict[str, Any]:
 def test_resume_is_bitwise(
     world: int, workers: int, precision: str, tmp_path: Path
 ) -> None:
-    """In the middle of an epoch, at its boundary, twice within one."""
+    """In the middle of an epoch, at its boundary, twice within one, and by
+    SIGKILL to every rank between two checkpoints."""
     same = {"num_workers": workers, "precision": precision}
     whole = train(world, tmp_path / "whole", **same)
     for stops in ([7], [23], [5, 11]):
@@ -51,6 +57,30 @@ def test_resume_is_bitwise(
                 train(world, run_dir, stop_at_step=stop, **same)["step"] == stop
             )
         assert train(world, run_dir, **same) == whole
+    run_dir = tmp_path / "killed"
+    killed = SHORT | {"micro_batch_size": 64 // world} | same
+    job = ranks.Ranks(world, die_at_step_27, killed | {"run_dir": run_dir})
+    with pytest.raises(ranks.RankError, match=r"rank \d died"):
+        job.results()
+    assert train(world, run_dir, **same) == whole
+    report = audit(run_dir)
+    assert report.proven
+    assert (report.restarts, report.replayed_steps) == (1, 27 - 16)
+
+
+def die_at_step_27(settings: dict[str, Any]) -> None:
+    """`launch`, until every rank has written down step 27 and is killed."""
+    commit = SampleRecord.committed
+
+    def committed(self: Any, step: int, *rest: Any) -> None:
+        commit(self, step, *rest)
+        if step == 27:
+            self.file.flush()
+            dist.barrier()  # a rank that sees another one die would raise
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    SampleRecord.committed = committed  # type: ignore[method-assign]
+    work(settings)
 
 
 @pytest.mark.parametrize("world", [1, 2, 4])
