@@ -220,10 +220,33 @@ def test_an_unusable_directory_is_named(tmp_path: Path) -> None:
     assert str(place) in said
 
 
-def test_only_rank_zero_complains(tmp_path: Path) -> None:
-    command = [*torchrun(2), *TRAINER, "--run-dir", str(tmp_path)]
-    said = finish([*command, "--clip-norm", "0"], code=1)  # torchrun's own code
-    assert said.count("--clip-norm is 0.0") == 1
+REFUSED = {
+    "--clip-norm 0": "--clip-norm is 0.0",  # by the configuration
+    "--seed x": "Error parsing --seed",  # by the command line
+    "--seed 1": "--seed is 1",  # by the run, once the ranks have met
+}
+LATE = """
+import os, time
+from lockstep.trainer import __main__ as trainer
+from lockstep.trainer.extensions.launcher import leave
+if os.environ["RANK"] == "0":
+    time.sleep(1)
+    trainer.print = lambda *said, **how: (time.sleep(1), print(*said, **how))
+leave(trainer.main())
+"""
+
+
+@pytest.mark.parametrize("settings", REFUSED)
+def test_rank_zero_alone_complains(settings: str, tmp_path: Path) -> None:
+    """Even where it is the last to find out: torchrun ends all ranks as soon
+    as one has left, and would end it with its word unsaid."""
+    same = "--max-steps", "2", "--run-dir", str(tmp_path / "run")
+    finish([sys.executable, *TRAINER, *same])
+    late = tmp_path / "late.py"
+    late.write_text(LATE)
+    command = [*torchrun(2), str(late), *same, *settings.split()]
+    said = finish(command, code=1)  # torchrun's own code
+    assert said.count(REFUSED[settings]) == 1
 
 
 def test_sigterm_saves_and_leaves(tmp_path: Path) -> None:

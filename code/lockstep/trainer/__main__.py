@@ -15,6 +15,7 @@ from .extensions.events import EventLog
 from .extensions.launcher import (
     end_with_parent,
     leave,
+    let_rank_0_speak,
     store_of_this_launch,
 )
 from .extensions.preemption import EXIT_CODE, Preemption
@@ -73,9 +74,15 @@ def main(args: list[str] | None = None) -> int:
             with redirect_stderr(said), redirect_stdout(said):
                 cfg = tyro.cli(TrainConfig, args=args)
         last = launch(cfg)
+    except SystemExit as stop:  # tyro has said what is wrong, or shown help
+        if stop.code and not first:
+            let_rank_0_speak()
+        raise
     except ConfigError as error:
         if first:
             print(f"error: {error}", file=sys.stderr)
+        else:
+            let_rank_0_speak()
         return 2
     if last["event"] == "run_stopped":
         return EXIT_CODE

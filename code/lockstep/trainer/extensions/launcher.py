@@ -1,6 +1,7 @@
 """What torchrun leaves to its ranks: a store to trust, and how to end."""
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -37,6 +38,16 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def let_rank_0_speak() -> None:
+    """Stay a while, so that rank 0 can say what is wrong with the launch.
+
+    torchrun ends every rank as soon as one has left: this one, once rank 0 has
+    spoken; but rank 0 too, unheard, if this one were first.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    time.sleep(30)
 
 
 def leave(code: int) -> NoReturn:
