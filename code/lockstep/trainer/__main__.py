@@ -38,7 +38,8 @@ def launch(cfg: TrainConfig, store: dist.Store | None = None) -> dict[str, Any]:
     strategy = DataParallel()
     store = store or store_of_this_launch()
     with (
-        joined(cfg.timeout_seconds, store) as me,
+        # Twice: the watchdog comes first, and says who waits and where.
+        joined(2 * cfg.timeout_seconds, store) as me,
         claimed(cfg, me) as claim,
         ExitStack() as held,
     ):
