@@ -14,7 +14,6 @@ import pytest
 from lockstep.cli import main
 from lockstep.trainer.__main__ import launch
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.extensions import record
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.extensions.record import (
@@ -24,6 +23,7 @@ from lockstep.trainer.extensions.record import (
     read_samples,
 )
 from tests import ranks
+from tests.faults import after_commit
 
 Event = dict[str, Any]
 # 4,000 samples in batches of 300: epochs end within steps, two are finished.
@@ -43,20 +43,15 @@ KILLED = 13  # between two checkpoints, 10 and 15
 
 def work(settings: Event, kill: bool = False) -> Event:
     if kill:
-        record.SampleRecord.committed = torn  # type: ignore[method-assign]
+        after_commit(KILLED, tear)
     return launch(TrainConfig(**settings), ranks.store())
 
 
-COMMITTED = SampleRecord.committed
-
-
-def torn(self: SampleRecord, step: int, position: int, ids: np.ndarray) -> None:
-    """Half of step 13's record reaches the disk of this rank, then it dies."""
-    COMMITTED(self, step, position, ids)
-    self.file.flush()
-    if step == KILLED:
-        self.file.truncate(self.file.tell() - 8 * 20 - 3)
-        os.kill(os.getpid(), signal.SIGKILL)
+def tear(record: SampleRecord) -> None:
+    """Half of the step's record reaches the disk, then this rank dies."""
+    record.file.flush()
+    record.file.truncate(record.file.tell() - 8 * 20 - 3)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def train(world: int, run_dir: Path, *kill: bool, **settings: Any) -> None:

@@ -24,6 +24,7 @@ from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.extensions.record import SampleRecord
 from tests import ranks
+from tests.faults import after_commit
 
 TRAINER = "-m", "lockstep.trainer"
 PATIENCE = 90.0  # seconds until a test gives up waiting for something
@@ -280,14 +281,12 @@ def test_sigterm_alone_exits_with_75(tmp_path: Path) -> None:
 
 def stop_for_good_at_step_five(settings: dict[str, Any]) -> None:
     """`launch`, in which rank 1 is stopped as the kernel can stop it."""
-    commit = SampleRecord.committed
 
-    def committed(self: Any, step: int, *rest: Any) -> None:
-        if step == 5 and dist.get_rank() == 1:
+    def stop(_: SampleRecord) -> None:
+        if dist.get_rank() == 1:
             os.kill(os.getpid(), signal.SIGSTOP)
-        commit(self, step, *rest)
 
-    SampleRecord.committed = committed  # type: ignore[method-assign]
+    after_commit(5, stop)
     launch(TrainConfig(**settings), ranks.store())
 
 

@@ -14,6 +14,7 @@ from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.record import SampleRecord
 from tests import ranks
+from tests.faults import after_commit
 
 # 1,437 training samples in batches of 64: an epoch ends within step 23, after
 # 29 of its samples, and never at a step's end.
@@ -70,16 +71,13 @@ def test_resume_is_bitwise(
 
 def die_at_step_27(settings: dict[str, Any]) -> None:
     """`launch`, until every rank has written down step 27 and is killed."""
-    commit = SampleRecord.committed
 
-    def committed(self: Any, step: int, *rest: Any) -> None:
-        commit(self, step, *rest)
-        if step == 27:
-            self.file.flush()
-            dist.barrier()  # a rank that sees another one die would raise
-            os.kill(os.getpid(), signal.SIGKILL)
+    def die(record: SampleRecord) -> None:
+        record.file.flush()
+        dist.barrier()  # a rank that sees another one die would raise
+        os.kill(os.getpid(), signal.SIGKILL)
 
-    SampleRecord.committed = committed  # type: ignore[method-assign]
+    after_commit(27, die)
     work(settings)
 
 

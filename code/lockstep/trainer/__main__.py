@@ -75,16 +75,15 @@ def main(args: list[str] | None = None) -> int:
             with redirect_stderr(said), redirect_stdout(said):
                 cfg = tyro.cli(TrainConfig, args=args)
         last = launch(cfg)
-    except SystemExit as stop:  # tyro has said what is wrong, or shown help
-        if stop.code and not first:
-            let_rank_0_speak()
-        raise
-    except ConfigError as error:
-        if first:
-            print(f"error: {error}", file=sys.stderr)
+    except (SystemExit, ConfigError) as stop:
+        if isinstance(stop, SystemExit):  # tyro has spoken: an error, or help
+            code = int(stop.code or 0)
         else:
+            code = 2
+            print(f"error: {stop}", file=sys.stderr if first else said)
+        if code and not first:
             let_rank_0_speak()
-        return 2
+        return code
     if last["event"] == "run_stopped":
         return EXIT_CODE
     if first:
