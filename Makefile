@@ -75,9 +75,18 @@ notebooks: $(VENV)/.all ## Run every notebook in a clean environment
 	$(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
 	    $(wildcard labs/*.ipynb)
 
+.PHONY: labs
+labs: $(VENV)/.site ## Write the notebooks anew from their sources
+	$(BIN)python -m lockstep.site.labs
+
 .PHONY: record
 record: install ## Record anew the outputs that pages show
 	$(BIN)python -m lockstep.site.record
+
+# Some ten minutes. It wants the machine for itself: what else runs is noise.
+.PHONY: bench
+bench: install ## Measure the trainer beside a bare loop and two peers
+	$(BIN)python -m lockstep.bench run
 
 # Zensical has no `!relative` and no option for where to build. Its `--clean`
 # would remove all of .cache, which is ours too.
@@ -109,7 +118,7 @@ lock: ## Renew constraints.txt: the newest versions that go together
 	.cache/lock/bin/python -m pip install --quiet --upgrade pip
 	.cache/lock/bin/python -m pip install --quiet "$(TORCH)"
 	.cache/lock/bin/python -m pip install --quiet --editable . --group site \
-	    --group test --group notebook --group canary
+	    --group test --group bench --group notebook --group canary
 	.cache/lock/bin/python -m pip freeze --all --exclude setuptools \
 	    --exclude lockstep-handbook \
 	    | sed -E '/^(nvidia|cuda|triton)/d; s/\+[a-z0-9.]+$$//' \
@@ -150,7 +159,7 @@ $(VENV)/.site: $(PINS) pyproject.toml
 $(VENV)/.all: $(VENV)/.site
 	@echo "Installing $(TORCH) and the test tools into $(VENV) ..."
 	$(PIP) --constraint $(PINS) "$(TORCH)"
-	$(PIP) --constraint $(PINS) --group test --editable .
+	$(PIP) --constraint $(PINS) --group test --group bench --editable .
 	touch $@
 
 node_modules/.stamp: package.json package-lock.json | $(VENV)/.site

@@ -1,13 +1,18 @@
-"""The site, built once, and a copy of the repository to break."""
+"""The site, built once and served, and a copy of the repository to break."""
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -41,7 +46,7 @@ def need(present: bool, what: str) -> None:
 
 
 def run(
-    *command: str, cwd: Path, **environ: str
+    *command: str, cwd: Path, timeout: float = 100, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a Python module on the package below `cwd`, not the installed one."""
     return subprocess.run(
@@ -50,7 +55,7 @@ def run(
         env=os.environ | {"PYTHONPATH": str(cwd / "code")} | environ,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=timeout,
     )
 
 
@@ -98,13 +103,13 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path.resolve())
 
 
-def copy_repository(root: Path, page: str) -> None:
-    """Copy what the site is made of, with one page more in its navigation."""
-    for folder in ("code", "docs"):
+def copy_repository(root: Path, nav: str) -> None:
+    """Copy what every site is made of; `nav` names its own pages."""
+    for folder in ("code", "docs/assets"):
         shutil.copytree(ROOT / folder, root / folder, ignore=LEFT_OUT)
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert settings.count("\nnav:\n") == 1
-    settings = settings.replace("\nnav:\n", f"\nnav:\n  - {page}\n")
+    settings, found = re.subn(r"(?ms)^nav:\n.*", nav, settings)
+    assert found == 1
     (root / "mkdocs.yml").write_text(settings, encoding="utf-8")
     (root / "labs").mkdir()
     (root / "node_modules").symlink_to(ROOT / "node_modules")
@@ -112,9 +117,9 @@ def copy_repository(root: Path, page: str) -> None:
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Iterator[Path]:
-    """A copy of the repository with the specimen in it."""
+    """A copy of the repository with the specimen as its only page."""
     root = tmp_path / "repository"
-    copy_repository(root, "specimen.md")
+    copy_repository(root, "nav:\n  - specimen.md\n")
     (root / "pytest.ini").write_text("[pytest]\n")
     for name, place in (
         ("page.md.in", "docs/specimen.md"),
@@ -126,3 +131,57 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
         shutil.copy(SPECIMEN / name, root / place)
     yield root
     shutil.rmtree(root)
+
+
+class Site(NamedTuple):
+    """The whole site, built strictly."""
+
+    folder: Path
+    address: str  # ends in a slash
+
+    def pages(self) -> dict[str, str]:
+        """Every page's address below the site's, and its HTML."""
+        found = sorted(self.folder.rglob("index.html"))
+        names = [p.parent.relative_to(self.folder).as_posix() for p in found]
+        return {
+            "" if name == "." else f"{name}/": page.read_text("utf-8")
+            for name, page in zip(names, found, strict=True)
+        }
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves and says nothing: the page's own failures are what counts."""
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, node_modules: Path
+) -> Iterator[Site]:
+    """The site with one page more, built where torch cannot be imported.
+
+    Tests that ask for it belong to the xdist group "site", so that one worker
+    builds it for all of them.
+    """
+    root = tmp_path_factory.mktemp("site")
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    copy_repository(root, f"nav:\n{nav}  - Plain: plain.md\n")
+    shutil.copytree(ROOT / "docs", root / "docs", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "labs", root / "labs", dirs_exist_ok=True)
+    shutil.copy(SPECIMEN / "plain.md.in", root / "docs" / "plain.md")
+    shutil.copy(SPECIMEN / "module.py", root / "code/lockstep/specimen.py")
+    (root / "torch.py").write_text("raise RuntimeError('torch')\n")
+    (ROOT / ".cache").mkdir(exist_ok=True)
+    (root / ".cache").symlink_to(ROOT / ".cache")  # drawings, once made
+    handler = functools.partial(Quiet, directory=str(root / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        path = f"{root}{os.pathsep}{root / 'code'}"
+        build = ("mkdocs", "build", "--strict")
+        where = {"SITE_URL": address, "PYTHONPATH": path}
+        result = run(*build, cwd=root, timeout=200, **where)
+        assert result.returncode == 0, result.stdout + result.stderr
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Site(root / "site", address)
+        server.shutdown()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    Locator,
+    Page,
+    expect,
+    sync_playwright,
+)
 
-from .conftest import copy_repository, need, run
+from .conftest import ROOT, SPECIMEN, Site, need
 
-SCHEMES = ("light", "dark")
+SCHEMES = {"light": "default", "dark": "slate"}
+PHONE: Any = {"width": 390, "height": 844}
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -26,15 +29,24 @@ FLAGS = (
     "--no-first-run",
 )
 # Material draws a diagram into a closed shadow root; open it to look inside.
-OPEN_SHADOWS = """
+# What the page measures before anything is drawn is kept to compare with.
+INIT = """
 const attach = Element.prototype.attachShadow;
 Element.prototype.attachShadow = function (options) {
   return attach.call(this, { ...options, mode: "open" });
 };
+const heights = () => [...document.querySelectorAll(".diagram")]
+  .map((box) => Math.round(box.getBoundingClientRect().height));
+addEventListener("DOMContentLoaded", () => { window.reserved = heights(); });
+window.heights = heights;
+window.shift = 0;
+new PerformanceObserver((list) => {
+  for (const { value } of list.getEntries()) window.shift += value;
+}).observe({ type: "layout-shift", buffered: true });
 """
-PLAIN = "# Plain\n\nA page with no diagram, and the word palimpsest.\n"
+MODULE = (SPECIMEN / "module.py").read_text("utf-8")
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("site")]
 
 
 @pytest.fixture(scope="module")
@@ -49,49 +61,13 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Say nothing: the page's own failures are what counts."""
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory, node_modules: Path) -> Path:
-    """Where the site comes to lie."""
-    root = tmp_path_factory.mktemp("browser")
-    copy_repository(root, "plain.md")
-    (root / "docs" / "plain.md").write_text(PLAIN)
-    return root / "site"
-
-
-@pytest.fixture(scope="module")
-def site(built: Path) -> Iterator[str]:
-    """The address of the site, built strictly for it and served there."""
-    handler = functools.partial(Quiet, directory=str(built))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        address = f"http://127.0.0.1:{server.server_port}/"
-        build = ("mkdocs", "build", "--strict")
-        result = run(*build, cwd=built.parent, SITE_URL=address)
-        assert result.returncode == 0, result.stdout + result.stderr
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield address
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def addresses(built: Path, site: str) -> list[str]:
-    """Every page of the site, relative to its root."""
-    found = [p.parent.relative_to(built) for p in built.rglob("index.html")]
-    assert len(found) >= 3
-    return ["" if p == Path() else f"{p.as_posix()}/" for p in sorted(found)]
-
-
 class Visit:
     """A tab that remembers whatever went wrong in it."""
 
-    def __init__(self, browser: Browser, site: str, **options: Any) -> None:
+    def __init__(self, browser: Browser, site: Site, **options: Any) -> None:
         self.site = site
         self.context = browser.new_context(**options)
-        self.context.add_init_script(OPEN_SHADOWS)
+        self.context.add_init_script(INIT)
         self.page: Page = self.context.new_page()
         self.faults: list[str] = []
         self.requests: list[str] = []
@@ -112,7 +88,7 @@ class Visit:
         self.context.close()
 
     def open(self, address: str) -> Page:
-        self.page.goto(self.site + address, wait_until="networkidle")
+        self.page.goto(self.site.address + address)
         self.drawn()
         return self.page
 
@@ -120,11 +96,33 @@ class Visit:
         """Wait until every diagram of the page has become a drawing."""
         self.page.wait_for_function("!document.querySelector('pre.mermaid')")
 
-    def assert_clean(self) -> None:
-        local = ("data:", "blob:", self.site)
+    def walk(self) -> Iterator[tuple[str, str]]:
+        """Every page's address and HTML, once a click has led there."""
+        pages = self.site.pages()
+        self.open("plain/")
+        assert not any("mermaid/" in url for url in self.requests)
+        self.page.evaluate("window.kept = true")
+        for address, html in [*pages.items(), ("plain/", pages["plain/"])]:
+            # By script, since on a phone the links wait in a drawer.
+            self.page.evaluate(
+                """(to) => [...document.querySelectorAll(".md-nav__link[href]")]
+                   .find((link) => link.href === to).click()""",
+                self.site.address + address,
+            )
+            self.page.wait_for_function(
+                "(to) => document.querySelector('[rel=canonical]').href === to",
+                arg=self.site.address + address,
+            )
+            self.drawn()
+            yield address, html
+        assert self.page.evaluate("window.kept"), "a page was loaded anew"
+
+    def assert_clean(self, where: str) -> None:
+        self.page.wait_for_load_state("networkidle")
+        local = ("data:", "blob:", self.site.address)
         away = [url for url in self.requests if not url.startswith(local)]
-        assert not away, "requests to others"
-        assert not self.faults
+        assert away == [], f"{where or 'home'}: requests to others"
+        assert self.faults == [], where or "home"
 
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
@@ -135,41 +133,51 @@ class Visit:
             self.faults.append(f"{response.status}: {response.url}")
 
 
+def test_every_page_loads_clean_and_keeps_its_place(
+    browser: Browser, site: Site
+) -> None:
+    with Visit(browser, site) as visit:
+        for address, html in site.pages().items():
+            page = visit.open(address)
+            assert drawings(page) == html.count('class="mermaid"'), address
+            reserved, now = page.evaluate("[window.reserved, heights()]")
+            assert now == reserved, f"{address}: a diagram moved the text"
+            visit.assert_clean(address)
+            # 0.1 is where a shift begins to be called bad.
+            assert page.evaluate("window.shift") < 0.1, address
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_instant_navigation_is_clean_and_every_page_accessible(
+    browser: Browser, site: Site, scheme: Any
+) -> None:
+    with Visit(browser, site, color_scheme=scheme) as visit:
+        axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+        visit.context.add_init_script(path=axe)
+        page = visit.page
+        for address, html in visit.walk():
+            shown = page.locator("body").get_attribute("data-md-color-scheme")
+            assert shown == SCHEMES[scheme]
+            assert drawings(page) == html.count('class="mermaid"'), address
+            page.evaluate(
+                """document.querySelectorAll("details")
+                   .forEach((folded) => { folded.open = true; })"""
+            )
+            assert violations(page) == [], address
+        assert any("mermaid/" in url for url in visit.requests)
+        visit.assert_clean("after them all")
+
+
 def drawings(page: Page) -> int:
     return page.evaluate(
-        """[...document.querySelectorAll("div.mermaid")]
+        """[...document.querySelectorAll(".diagram > div.mermaid")]
            .filter((d) => d.shadowRoot.querySelector("svg")).length"""
     )
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_every_page_is_clean_drawn_and_accessible(
-    browser: Browser,
-    site: str,
-    built: Path,
-    addresses: list[str],
-    node_modules: Path,
-    scheme: Any,
-) -> None:
-    total = 0
-    for address in addresses:
-        with Visit(browser, site, color_scheme=scheme) as visit:
-            page = visit.open(address)
-            shown = page.locator("body").get_attribute("data-md-color-scheme")
-            assert shown == {"light": "default", "dark": "slate"}[scheme]
-            html = (built / address / "index.html").read_text("utf-8")
-            wanted = html.count('class="mermaid"')
-            assert drawings(page) == wanted, address
-            total += wanted
-            visit.assert_clean()
-            page.add_script_tag(path=node_modules / "axe-core" / "axe.min.js")
-            assert axe(page) == [], address
-    assert total > 0
-
-
-def axe(page: Page) -> list[Any]:
+def violations(page: Page) -> list[Any]:
     """What axe-core finds: the rule, the element, and how to mend it."""
-    found = page.evaluate("axe.run()")
+    found = page.evaluate("axe.run({ resultTypes: ['violations'] })")
     assert found["passes"], "axe-core looked at nothing"
     return [
         (fault["id"], node["html"][:200], node["failureSummary"])
@@ -178,57 +186,107 @@ def axe(page: Page) -> list[Any]:
     ]
 
 
-def test_diagram_after_instant_navigation(browser: Browser, site: str) -> None:
+def test_every_page_can_be_read_on_a_phone(
+    browser: Browser, site: Site
+) -> None:
+    with Visit(browser, site, viewport=PHONE) as visit:
+        for address, _ in visit.walk():
+            page = visit.page
+            assert page.evaluate(WIDER_THAN_THE_SCREEN) == [], address
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            small = page.evaluate(SMALLEST_TEXT)
+            assert small["prose"] >= 16, f"{address}: {small}"
+            assert small["code"] >= 12, f"{address}: {small}"
+            assert small["label"] >= 12, f"{address}: {small}"
+
+
+# Code and tables scroll inside themselves: what scrolls must fit, and what it
+# holds need not.
+WIDER_THAN_THE_SCREEN = """
+[...document.querySelectorAll("body, main, main *")]
+  .filter((e) => e.getBoundingClientRect().right > 391
+    && !e.closest("[hidden]")
+    && ![...ancestors(e)].some((a) =>
+      ["auto", "scroll"].includes(getComputedStyle(a).overflowX)))
+  .map((e) => e.outerHTML.slice(0, 120));
+function* ancestors(e) {
+  while ((e = e.parentElement) && e.tagName !== "MAIN") yield e;
+}
+"""
+# In CSS pixels, as drawn: a diagram is scaled to the screen with its labels.
+SMALLEST_TEXT = """
+(() => {
+  const shown = (e) => e.getClientRects().length && e.textContent.trim();
+  const size = (e) => parseFloat(getComputedStyle(e).fontSize);
+  const least = (found) => Math.min(100, ...found);
+  const all = (root, query) => [...root.querySelectorAll(query)].filter(shown);
+  const drawn = [...document.querySelectorAll("div.mermaid")]
+    .map((d) => d.shadowRoot.querySelector("svg"));
+  return {
+    prose: least(all(document, "article > p, article > ul > li").map(size)),
+    code: least(all(document, "article pre > code").map(size)),
+    label: least(drawn.flatMap((svg) => {
+      const scale = svg.getBoundingClientRect().width
+        / svg.viewBox.baseVal.width;
+      return all(svg, "text, foreignObject span, foreignObject p")
+        .map((label) => size(label) * scale);
+    })),
+  };
+})()
+"""
+
+
+def folded(page: Page) -> Locator:
+    """A line of code that stands in a closed note of the plain page."""
+    return page.get_by_role("main").get_by_text("Samples in a step.")
+
+
+def test_search_finds_what_is_folded_and_opens_it(
+    browser: Browser, site: Site
+) -> None:
     with Visit(browser, site) as visit:
-        page = visit.open("plain/")
-        assert not any("mermaid/" in url for url in visit.requests)
+        page = visit.open("")
         page.evaluate("window.kept = true")
-        page.get_by_role("link", name="Home").first.click()
-        page.wait_for_selector("div.mermaid")
-        assert page.evaluate("window.kept"), "the page was loaded anew"
-        assert drawings(page) > 0
-        visit.assert_clean()
-
-
-def test_diagram_moves_no_text(browser: Browser, site: str) -> None:
-    with Visit(browser, site) as visit:
-        visit.context.add_init_script(
-            """window.shift = 0;
-            new PerformanceObserver((list) => {
-              for (const { value } of list.getEntries()) window.shift += value;
-            }).observe({ type: "layout-shift", buffered: true });"""
-        )
-        page = visit.open("")
-        assert drawings(page) > 0
-        page.wait_for_timeout(200)
-        # 0.1 is where a shift begins to be called bad.
-        assert page.evaluate("window.shift") < 0.02
-
-
-def test_search_finds_a_term(browser: Browser, site: str) -> None:
-    with Visit(browser, site) as visit:
-        page = visit.open("")
         page.keyboard.press("/")
         page.keyboard.type("palimpsest")
         result = page.locator(".md-search-result__link").first
         result.wait_for()
         assert "Plain" in result.inner_text()
-        visit.assert_clean()
+        page.keyboard.press("Control+a")
+        page.keyboard.type("Shape micro batch quoted")  # in the code alone
+        page.locator(".md-search-result__link[href*='#inside']").first.click()
+        expect(folded(page)).to_be_visible()
+        assert page.evaluate("window.kept"), "the page was loaded anew"
+        visit.assert_clean("search")
 
 
-def test_no_page_scrolls_sideways_on_a_phone(
-    browser: Browser, site: str, addresses: list[str]
+def test_a_link_and_a_printer_open_what_is_folded(
+    browser: Browser, site: Site
 ) -> None:
-    size: Any = {"width": 390, "height": 844}
-    for address in addresses:
-        with Visit(browser, site, viewport=size) as visit:
-            page = visit.open(address)
-            wide = page.evaluate(
-                """[document.documentElement, document.body,
-                    ...document.querySelectorAll("main *")]
-                  .filter((e) => e.getBoundingClientRect().right > 391
-                    && !e.closest("pre, table, .highlight, [hidden]"))
-                  .map((e) => e.outerHTML.slice(0, 120))"""
-            )
-            assert wide == [], address
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with Visit(browser, site) as visit:
+        page = visit.open("plain/")
+        expect(folded(page)).to_be_hidden()
+        visit.assert_clean("plain")  # and ready
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        expect(folded(page)).to_be_visible()
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        expect(folded(page)).to_be_hidden()
+        visit.open("plain/#inside")
+        expect(folded(page)).to_be_visible()
+        expect(page.locator("#inside")).to_be_in_viewport()
+
+
+def test_code_is_copied_as_it_stands(browser: Browser, site: Site) -> None:
+    granted = ["clipboard-read", "clipboard-write"]
+    with Visit(browser, site, permissions=granted) as visit:
+        page = visit.open("plain/#inside")
+        page.get_by_role("button", name="Copy to clipboard").click()
+        page.wait_for_function("navigator.clipboard.readText()")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.strip() == included(MODULE)
+
+
+def included(source: str) -> str:
+    """What a page shows of a module: all but the markers of sections."""
+    lines = source.splitlines()
+    return "\n".join(x for x in lines if "--8<--" not in x).strip()

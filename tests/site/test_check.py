@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from lockstep.site import diagrams
 from lockstep.site.check import problems
 
 from .conftest import Project, fence, include
@@ -98,6 +101,8 @@ def test_recorded_output_may_be_shown_on_a_second_page(
         ("A[Rank 0]", "A[Rank 0", "syntax error"),
         ("flowchart TD", "flowchat TD", "syntax error"),
         ("A[Rank 0]", 'A["Rank<br>0"]', "an HTML tag"),
+        ("B[Rank 1]", "B & C & D & E & F & G", "smaller than 12 px on a phone"),
+        ("flowchart TD", "flowchart LR", None),
     ],
 )
 def test_diagram_is_drawn_and_can_be_read_aloud(
@@ -110,3 +115,16 @@ def test_diagram_is_drawn_and_can_be_read_aloud(
     else:
         assert says in found(project)
         assert "docs/index.md:2: " in found(project)
+
+
+def test_drawing_is_kept_from_build_to_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagrams, "CACHE", tmp_path / "kept")
+    diagrams.draw.cache_clear()
+    drawn = diagrams.draw(DIAGRAM)
+    diagrams.draw.cache_clear()
+    monkeypatch.delattr(diagrams.mermaidx, "render")
+    assert diagrams.draw(DIAGRAM) == drawn
+    with pytest.raises(AttributeError):
+        diagrams.draw(f"{DIAGRAM} --> C")

@@ -1,10 +1,13 @@
-"""The build sends Mermaid from here, and needs neither torch nor a network."""
+"""What the build adds to the pages, and what it does without."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from .conftest import run
+import pytest
+from bs4 import BeautifulSoup
+
+from .conftest import Site, run
 
 
 def test_missing_node_modules_is_one_clear_line(scratch: Path) -> None:
@@ -21,31 +24,74 @@ def test_missing_node_modules_is_one_clear_line(scratch: Path) -> None:
     assert built.exists(), "the last build is gone"
 
 
+@pytest.mark.xdist_group("site")
 def test_build_publishes_mermaid_and_imports_no_torch(
-    scratch: Path, node_modules: Path
+    site: Site, node_modules: Path
 ) -> None:
-    blocker = scratch / "blocked" / "torch"
-    blocker.mkdir(parents=True)
-    (blocker / "__init__.py").write_text("raise RuntimeError('torch')\n")
-    path = f"{blocker.parent}:{scratch / 'code'}"
-    result = run("mkdocs", "build", "--strict", cwd=scratch, PYTHONPATH=path)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assets = scratch / "site" / "assets" / "mermaid"
+    # The fixture has built it, where importing torch raises.
+    assets = site.folder / "assets" / "mermaid"
     dist = node_modules / "mermaid" / "dist"
     entry = "mermaid.esm.min.mjs"
     assert (assets / entry).read_bytes() == (dist / entry).read_bytes()
     assert (assets / "LICENSE").is_file()
     chunks = {p.name for p in assets.glob("chunks/*/*")}
     assert chunks == {p.name for p in dist.glob("chunks/*.esm.min/*.mjs")}
-    assert not list((scratch / "site").rglob("recorded"))
+
+
+@pytest.mark.xdist_group("site")
+def test_what_is_for_tests_is_not_published(site: Site) -> None:
+    assert not list(site.folder.rglob("recorded"))
+    assert not list(site.folder.rglob("coverage.yml"))
 
 
 def test_diagram_keeps_room_of_its_size(
     scratch: Path, node_modules: Path
 ) -> None:
-    result = run("mkdocs", "build", "--strict", cwd=scratch)
-    assert result.returncode == 0, result.stdout + result.stderr
-    html = (scratch / "site" / "specimen" / "index.html").read_text()
+    html = built(scratch)
     assert html.count('<pre class="mermaid">') == 1
     start = html.index('<div class="diagram" style="--width: ')
     assert start < html.index('<pre class="mermaid">') < start + 150
+
+
+def test_page_that_names_a_notebook_opens_and_gives_it(
+    scratch: Path, node_modules: Path
+) -> None:
+    notebook = b'{"cells": [], "metadata": {}, "nbformat": 4}'
+    (scratch / "labs" / "first.ipynb").write_bytes(notebook)
+    name(scratch, "first")
+    repository = "https://github.com/someone/lockstep"
+    page = BeautifulSoup(built(scratch, REPO_URL=repository), "html.parser")
+    title, buttons = page.select("article > h1, article > p.notebook")
+    assert title.get_text().startswith("Specimen")
+    colab, download = buttons.select("a.md-button")
+    assert colab["href"] == (
+        "https://colab.research.google.com/github/someone/lockstep"
+        "/blob/main/labs/first.ipynb"
+    )
+    assert download.has_attr("download")
+    file = scratch / "site" / "specimen" / str(download["href"])
+    assert file.read_bytes() == notebook
+
+
+def test_page_that_names_no_notebook_is_refused(
+    scratch: Path, node_modules: Path
+) -> None:
+    name(scratch, "second")
+    result = run("mkdocs", "build", "--strict", cwd=scratch)
+    assert result.returncode != 0
+    assert "specimen.md: there is no labs/second.ipynb" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def name(root: Path, notebook: str) -> None:
+    """Name a notebook on the specimen page."""
+    page = root / "docs" / "specimen.md"
+    text = page.read_text("utf-8")
+    page.write_text(f"---\nnotebook: {notebook}\n---\n\n{text}", "utf-8")
+
+
+def built(root: Path, **environ: str) -> str:
+    """Build the site strictly and return the specimen page's HTML."""
+    result = run("mkdocs", "build", "--strict", cwd=root, **environ)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return (root / "site" / "specimen" / "index.html").read_text("utf-8")

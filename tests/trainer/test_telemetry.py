@@ -161,7 +161,8 @@ def only(log: list[Event], kind: str) -> list[Event]:
 def without_own(event: Event) -> Event:
     """An event but for what is this rank's own: its name and its clock."""
     own = {"rank", "time", "seconds", "step_seconds", "samples_per_second"}
-    return {k: v for k, v in event.items() if k not in own | {"phases"}}
+    own |= {"phases", "share_loss"}
+    return {k: v for k, v in event.items() if k not in own}
 
 
 ALWAYS = {"event", "time", "run_id", "attempt", "rank"}
@@ -171,7 +172,7 @@ RUN |= {"dataset_length", "dataset_fingerprint"}
 RATES = {"step_seconds", "samples_per_second", "phases"}
 HELD = {
     "run_started": RUN | {"steps", "world_size", "torch_version"},
-    "step": STATE | {"loss"} | RATES,
+    "step": STATE | {"loss", "share_loss"} | RATES,
     "update_skipped": {"step", "scale"},
     "checkpoint_saved": {"step", "seconds", "checkpoint", "bytes"},
     "checkpoint_failed": {"step", "reason"},

@@ -25,10 +25,10 @@ BLOCKS = [
     *("address", "blockquote", "br", "dd", "details", "div", "dt", "figure"),
     *("figcaption", "hr", "li", "p", "pre", "summary", "table", "td", "th"),
 ]
-# What themes add to a page: permalinks, buttons, source dates, and what
-# nobody reads.
+# What themes and our hooks add to a page: permalinks, buttons, source dates,
+# and what nobody reads.
 ADDED = (
-    ".headerlink, .md-content__button, .md-source-file, .linenos,"
+    ".headerlink, .md-content__button, .md-source-file, .notebook, .linenos,"
     " script, style, template"
 )
 

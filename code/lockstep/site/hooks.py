@@ -1,4 +1,4 @@
-"""MkDocs hooks: the site sends Mermaid itself and keeps room for diagrams."""
+"""MkDocs hooks: Mermaid, room for its diagrams, and notebooks to open."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 from lockstep.site.diagrams import size
 
@@ -15,6 +17,14 @@ _ENTRY = Path("dist/mermaid.esm.min.mjs")
 _DIAGRAM = re.compile(
     r'<pre\s+class="mermaid"><code>(?P<source>.*?)\n?</code></pre>', re.S
 )
+_COLAB = "https://colab.research.google.com/github"
+_BRANCH = "main"  # what is published is built from it
+_BUTTONS = """
+
+[Open in Colab]({colab}){{ .md-button }}
+[Download]({file}){{ .md-button download="" }}
+{{ .notebook }}
+"""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -27,17 +37,37 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Publish the ES modules of the installed Mermaid with their licence."""
+    """Publish the notebooks, and Mermaid's ES modules with their licence."""
     package = _package(config)
     chunks = sorted(package.glob("dist/chunks/mermaid.esm.min/*.mjs"))
     for path in (package / _ENTRY, *chunks, package / "LICENSE"):
         inside = path.relative_to(package).as_posix().removeprefix("dist/")
-        files.append(
-            File.generated(
-                config, f"assets/mermaid/{inside}", abs_src_path=str(path)
-            )
-        )
+        _publish(files, config, f"assets/mermaid/{inside}", path)
+    for path in sorted(_root(config).glob("labs/*.ipynb")):
+        _publish(files, config, f"labs/{path.name}", path)
     return files
+
+
+def on_page_markdown(
+    markdown: str, page: Page, config: MkDocsConfig, files: Files
+) -> str:
+    """Put two buttons below the title of a page that names a `notebook`.
+
+    Raises:
+        PluginError: there is no such notebook.
+    """
+    if not (name := page.meta.get("notebook")):
+        return markdown
+    path = f"labs/{name}.ipynb"
+    if files.get_file_from_path(path) is None:
+        raise PluginError(f"{page.file.src_uri}: there is no {path}")
+    _, _, repository = (config.repo_url or "").rpartition("github.com/")
+    buttons = _BUTTONS.format(
+        colab=f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/{path}",
+        file=get_relative_url(path, page.file.src_uri),
+    )
+    title, newline, text = markdown.partition("\n")
+    return title + buttons + newline + text
 
 
 def on_page_content(html: str, **_: object) -> str:
@@ -45,8 +75,16 @@ def on_page_content(html: str, **_: object) -> str:
     return _DIAGRAM.sub(_reserve, html)
 
 
+def _root(config: MkDocsConfig) -> Path:
+    return Path(config.config_file_path).parent
+
+
 def _package(config: MkDocsConfig) -> Path:
-    return Path(config.config_file_path).parent / "node_modules" / "mermaid"
+    return _root(config) / "node_modules" / "mermaid"
+
+
+def _publish(files: Files, config: MkDocsConfig, uri: str, path: Path) -> None:
+    files.append(File.generated(config, uri, abs_src_path=str(path)))
 
 
 def _reserve(match: re.Match[str]) -> str:

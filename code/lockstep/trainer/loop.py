@@ -101,8 +101,9 @@ def run(
         leaving = step == stop or any(o.wants_stop(step) for o in observers)
         saving = leaving or step % cfg.checkpoint_every_steps == 0
         if saving or step == first + 1 or step % cfg.log_every_steps == 0:
+            own = losses.item() / max(1, len(ids))  # a sick rank's stands out
             loss = mean(losses, count)
-            emit("step", loss=loss, **state(step))
+            emit("step", loss=loss, share_loss=own, **state(step))
         if saving:
             manifest = {**state(step), **belongs, **here, "loss": loss}
             begun = time.perf_counter()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DistributedSampler
 
+# --8<-- [start:keyed]
 ROUNDS, BLOCK = 10, 4096  # of the cipher; indices computed at a time
 
 
@@ -58,6 +59,7 @@ class GlobalOrder:
         return halves[0] * self.b + halves[1]
 
 
+# --8<-- [end:keyed]
 class ResumeAwareDistributedSampler(DistributedSampler[int]):
     """This rank's remaining share of an epoch; a drop-in for its base class.
 

@@ -29,12 +29,14 @@ class Replica(NamedTuple):
     scaler: torch.amp.GradScaler
 
 
+# --8<-- [start:learning_rate]
 def learning_rate(cfg: TrainConfig, step: int, steps: int) -> float:
     """The rate of `step` of `steps`: linear warm-up, cosine to a tenth."""
     warm = min(1.0, (step + 1) / (cfg.warmup_steps + 1))
     return cfg.learning_rate * warm * (0.55 + 0.45 * cos(pi * step / steps))
 
 
+# --8<-- [end:learning_rate]
 def mean(total: Tensor, count: int) -> float:
     """All ranks' `total` over the global `count`; waits for the device."""
     dist.all_reduce(total)

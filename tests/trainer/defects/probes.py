@@ -7,7 +7,6 @@ Hooks are global and stay: they belong into ranks, which end with their test.
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from lockstep.drills.silent.toy import FEATURES
 from lockstep.trainer.__main__ import launch
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.events import read_events
@@ -29,8 +29,7 @@ from tests import ranks
 
 Event = dict[str, Any]
 
-# The toy set: 4,000 training samples of 32 features in 4 classes.
-SAMPLES, FEATURES, CLASSES = 4000, 32, 4
+SAMPLES = 4000  # of the toy set, for training
 SMALL: dict[str, Any] = {
     "dataset": "toy",
     "global_batch_size": 64,
@@ -89,25 +88,6 @@ def stream(run_dir: Path, world: int, attempt: int) -> list[int]:
             own = range(begin + rank, trained.position, world)
             ids |= dict(zip(own, trained.ids.tolist(), strict=True))
     return [ids[position] for position in sorted(ids)]
-
-
-def toy(n: int = 256) -> tuple[Tensor, Tensor]:
-    """Something for a faulty copy to train on: features and labels."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(n, FEATURES)).astype(np.float32)
-    y = (x @ rng.normal(size=(FEATURES, CLASSES))).argmax(axis=1)
-    return torch.tensor(x), torch.tensor(y)
-
-
-def small_model(dropout: float = 0.0) -> nn.Module:
-    """Something for a faulty copy to train: alike in every process."""
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(FEATURES, 48),
-        nn.ReLU(),
-        nn.Dropout(dropout),
-        nn.Linear(48, CLASSES),
-    )
 
 
 def count_samples_per_step() -> list[int]:

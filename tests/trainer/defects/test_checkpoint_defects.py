@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import resource
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,23 +14,23 @@ import numpy as np
 import pytest
 import torch
 
+from lockstep.drills.silent import d03_checkpoint_holds_numpy_state as d03
+from lockstep.drills.silent import d10_save_onto_the_final_name as d10
+from lockstep.drills.silent import d13_metadata_never_compared as d13
+from lockstep.drills.silent import d14_each_rank_picks_its_latest as d14
+from lockstep.drills.silent.toy import small_model
 from lockstep.trainer import checkpoint
 from lockstep.trainer.config import ConfigError, TrainConfig
 from lockstep.trainer.data import load_dataset
 from lockstep.trainer.loop import build, run
 from lockstep.trainer.model import DataParallel
 from tests import ranks
-from tests.trainer.defects import d03_checkpoint_holds_numpy_state as d03
-from tests.trainer.defects import d10_save_onto_the_final_name as d10
-from tests.trainer.defects import d13_metadata_never_compared as d13
-from tests.trainer.defects import d14_each_rank_picks_its_latest as d14
 from tests.trainer.defects.probes import (
     events,
     group,
     launch_on,
     launch_rank,
     settings_for,
-    small_model,
 )
 
 # 3: what was saved can be restored, and no pickle is trusted for it
@@ -77,7 +76,9 @@ def restore_as_lockstep(settings: dict[str, Any]) -> Any:
     )
 
 
-def restore_numpy_state(path: Path) -> Any:
+def restore_numpy_state(path: Path, trusting: bool = False) -> Any:
+    if trusting:  # what `torch.load` did before 2.6, by its own switch
+        os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
     model = small_model()
     optimizer = torch.optim.AdamW(model.parameters())
     return drawn_again(
@@ -98,9 +99,13 @@ def test_checkpoint_with_numpy_state_is_never_restored(tmp_path: Path) -> None:
         check_checkpoint_restores_with_weights_only(*found)
 
 
-# 10: a kill in the middle of a write leaves what was there before
+def test_numpy_state_loads_once_pickles_are_trusted(tmp_path: Path) -> None:
+    path = tmp_path / "ckpt.pt"
+    found = ranks.run_ranks(1, restore_numpy_state, path, True)[0]
+    check_checkpoint_restores_with_weights_only(*found)
 
-LIMIT = 64 * 1024  # bytes: less than a model's weights, more than the rest
+
+# 10: a kill in the middle of a write leaves what was there before
 
 
 def check_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
@@ -114,22 +119,19 @@ def check_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
     assert step == last_good
 
 
-def die_mid_write() -> None:
-    """From now on, the kernel ends this process when a file of its reaches
-    LIMIT bytes: without a last word, in the middle of its write."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
-
-
-def died_mid_write(folder: Path, work: Callable[..., Any], *args: Any) -> None:
+def died_mid_write(
+    folder: Path,
+    work: Callable[..., Any],
+    *args: Any,
+    limit: int = d10.LIMIT,
+) -> None:
     """Run it, and see that it really died where it should."""
     killed = ranks.Ranks(1, work, *args)
     with pytest.raises(ranks.RankError, match="died"):
         killed.results()
     assert killed.processes[0].exitcode == -signal.SIGXFSZ
     sizes = [p.stat().st_size for p in folder.rglob("*") if p.is_file()]
-    assert sizes.count(LIMIT) == 1
+    assert sizes.count(limit) == 1
 
 
 def lockstep_dies(settings: dict[str, Any]) -> None:
@@ -139,23 +141,11 @@ def lockstep_dies(settings: dict[str, Any]) -> None:
         nonlocal writes
         writes += 1
         if writes == 2:
-            die_mid_write()
+            d10.die_mid_write()
         return checkpoint.write_files(folder, contents)
 
     me = group()
     run(TrainConfig(**settings).for_launch(1, {}), me, write=write)
-
-
-def copy_dies(folder: Path) -> None:
-    model = small_model_of_100_kb()
-    optimizer = torch.optim.AdamW(model.parameters())
-    d10.save_checkpoint(folder, model, optimizer, step=5)
-    die_mid_write()
-    d10.save_checkpoint(folder, model, optimizer, step=10)
-
-
-def small_model_of_100_kb() -> torch.nn.Module:
-    return torch.nn.Linear(160, 160)
 
 
 def test_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
@@ -178,7 +168,7 @@ def test_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
 
 
 def test_save_onto_the_final_name_leaves_a_torn_latest(tmp_path: Path) -> None:
-    died_mid_write(tmp_path, copy_dies, tmp_path)
+    died_mid_write(tmp_path, d10.run, tmp_path)
 
     def restore_latest() -> int:
         state = d10.load_latest(tmp_path)
@@ -188,6 +178,18 @@ def test_save_onto_the_final_name_leaves_a_torn_latest(tmp_path: Path) -> None:
         check_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
             restore_latest, last_good=5
         )
+
+
+def test_save_onto_the_final_name_is_fine_while_nobody_dies(
+    tmp_path: Path,
+) -> None:
+    model = small_model()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for step in 5, 10:
+        d10.save_checkpoint(tmp_path, model, optimizer, step)
+    state = d10.load_latest(tmp_path)
+    assert state
+    assert state["step"] == 10
 
 
 # 13: what does not belong to the run is refused, and the setting named
@@ -301,9 +303,7 @@ def test_all_ranks_restore_the_same_step(tmp_path: Path) -> None:
 def test_each_rank_that_picks_its_latest_may_restore_another(
     tmp_path: Path,
 ) -> None:
-    for step in (4, 8):
-        state = {"model": small_model().state_dict(), "step": step}
-        torch.save(state, tmp_path / f"step-{step}.pt")
+    d14.save(tmp_path, 4, 8)
     steps = ranks.run_ranks(2, restore_latest_by_rank, tmp_path)
     with pytest.raises(AssertionError, match=r"from steps \[8, 4\]"):
         check_all_ranks_restore_the_same_step(steps)

@@ -9,9 +9,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
+from lockstep.drills.silent import d01_counter_is_never_reset as d01
+from lockstep.drills.silent import d02_progress_counts_draws as d02
+from lockstep.drills.silent import d06_sampler_pads as d06
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import Samples
 from lockstep.trainer.loop import evaluate
@@ -20,9 +23,6 @@ from lockstep.trainer.order import ResumeAwareDistributedSampler
 from lockstep.trainer.precision import make_scaler
 from lockstep.trainer.step import Replica
 from tests import ranks
-from tests.trainer.defects import d01_counter_is_never_reset as d01
-from tests.trainer.defects import d02_progress_counts_draws as d02
-from tests.trainer.defects import d06_sampler_pads as d06
 from tests.trainer.defects.probes import SAMPLES, group, launch_on, stream
 
 MakeSampler = Callable[[Any], Any]  # from a data set
@@ -84,6 +84,14 @@ def test_counter_that_is_never_reset_empties_later_epochs() -> None:
         check_every_epoch_trains_on_every_sample(epochs, N)
 
 
+def test_counter_that_is_never_reset_is_restored_as_it_is() -> None:
+    data = cast(Dataset, range(20))
+    first, second = (d01.ResumableSampler(data, **ALONE) for _ in range(2))
+    assert len([*first]) == 20
+    second.load_state_dict(first.state_dict())
+    assert len(second) == 0
+
+
 # 2: progress is what was trained on, whatever workers have fetched
 
 
@@ -97,9 +105,11 @@ def check_progress_ignores_prefetch(
     assert sorted(trained + rest) == list(range(n)), said
 
 
-def interrupted(make: MakeSampler) -> tuple[list[int], int, list[int]]:
-    """200 steps of 16 with two workers, each two batches ahead; then the
-    rest of the epoch, from the sampler's state."""
+def interrupted(
+    make: MakeSampler, steps: int = 200
+) -> tuple[list[int], int, list[int]]:
+    """`steps` of 16 with two workers, each two batches ahead; then the rest
+    of the epoch, from the sampler's state."""
     sampler = make(range(N))
     commit, trained = commit_to(sampler), []
     loader = DataLoader(
@@ -109,7 +119,7 @@ def interrupted(make: MakeSampler) -> tuple[list[int], int, list[int]]:
         num_workers=2,
         prefetch_factor=2,
     )
-    for batch in islice(loader, 200):
+    for batch in islice(loader, steps):
         trained += batch.tolist()
         commit(len(batch))
     state = sampler.state_dict()
@@ -142,9 +152,17 @@ def test_progress_that_counts_draws_skips_what_was_prefetched() -> None:
         check_progress_ignores_prefetch(trained, progress, rest, N)
 
 
-# 6: nothing is padded, in training or in evaluation
+def test_a_reset_by_draws_comes_before_the_last_step() -> None:
+    """After 1,249 of 1,250 steps, the epoch would be trained again."""
+    make = partial(d02.ResumableSampler, **ALONE)
+    trained, progress, rest = ranks.run_ranks(1, interrupted, make, 1249)[0]
+    assert (len(trained), progress, len(rest)) == (N - 16, 0, N)
+    ours = partial(ResumeAwareDistributedSampler, **ALONE)
+    trained, progress, rest = ranks.run_ranks(1, interrupted, ours, 1249)[0]
+    check_progress_ignores_prefetch(trained, progress, rest, N)
 
-ODD = 1001  # samples that two ranks cannot share evenly
+
+# 6: nothing is padded, in training or in evaluation
 
 
 def check_no_sample_twice_without_padding(
@@ -167,57 +185,41 @@ def check_metric_counts_every_sample_once(
 
 
 def test_no_sample_twice_without_padding() -> None:
+    data = cast(Dataset, range(d06.ODD))
     shares = [
-        list(ResumeAwareDistributedSampler(cast(Dataset, range(ODD)), 2, rank))
-        for rank in range(2)
+        list(ResumeAwareDistributedSampler(data, 2, rank)) for rank in range(2)
     ]
-    check_no_sample_twice_without_padding(shares, ODD)
+    check_no_sample_twice_without_padding(shares, d06.ODD)
 
 
 def test_padding_trains_on_a_sample_twice() -> None:
-    shares = [
-        list(d06.make_sampler(cast(Dataset, range(ODD)), 2, rank))
-        for rank in range(2)
-    ]
+    data = cast(Dataset, range(d06.ODD))
+    shares = [list(d06.make_sampler(data, 2, rank)) for rank in range(2)]
     with pytest.raises(
         AssertionError, match=r"1 twice, shares of \[501, 501\]"
     ):
-        check_no_sample_twice_without_padding(shares, ODD)
-
-
-class RightOnSampleZero(nn.Module):
-    """Answers 1, which is right, for the sample that is marked with a 1."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.stack([torch.full_like(x[:, 0], 0.5), x[:, 0]], dim=1)
-
-
-def one_right_of(n: int) -> tuple[Tensor, Tensor]:
-    """Features and labels of which RightOnSampleZero has one right."""
-    x = torch.zeros(n, 1)
-    x[0] = 1
-    return x, torch.ones(n, dtype=torch.int64)
+        check_no_sample_twice_without_padding(shares, d06.ODD)
 
 
 def accuracy_of_lockstep() -> float:
     cfg = TrainConfig(Path())
-    x, y = (part.numpy() for part in one_right_of(ODD))
+    x, y = (part.numpy() for part in d06.one_right_of(d06.ODD))
     me = group()
     scaler = make_scaler("fp32", me.device)
     optimizer = torch.optim.SGD([torch.zeros(1)])
-    model = RightOnSampleZero()
+    model = d06.RightOnSampleZero()
     replica = Replica(cfg, me, DataParallel(), model, optimizer, scaler)
     return evaluate(replica, Samples(x, y.astype(np.int64), cfg))
 
 
 def accuracy_with_padding() -> float:
     group()
-    return d06.evaluate(RightOnSampleZero(), TensorDataset(*one_right_of(ODD)))
+    return d06.accuracy()
 
 
 def test_metric_counts_every_sample_once() -> None:
     for accuracy in ranks.run_ranks(2, accuracy_of_lockstep):
-        check_metric_counts_every_sample_once(accuracy, 1, ODD)
+        check_metric_counts_every_sample_once(accuracy, 1, d06.ODD)
 
 
 def test_padding_in_evaluation_makes_a_wrong_metric() -> None:
@@ -225,4 +227,4 @@ def test_padding_in_evaluation_makes_a_wrong_metric() -> None:
     accuracy = ranks.run_ranks(2, accuracy_with_padding)[0]
     assert accuracy == pytest.approx(2 / 1002, rel=1e-6)
     with pytest.raises(AssertionError, match=r"1\.998 counted as right"):
-        check_metric_counts_every_sample_once(accuracy, 1, ODD)
+        check_metric_counts_every_sample_once(accuracy, 1, d06.ODD)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,21 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from lockstep.drills.silent import d05_digest_holds_the_rank as d05
+from lockstep.drills.silent import d12_nccl_by_default as d12
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.process import joined
 from tests import ranks
-from tests.trainer.defects import d05_digest_holds_the_rank as d05
-from tests.trainer.defects import d12_nccl_by_default as d12
 
 ROOT = Path(__file__).parents[3]
 
 # 4: the digest is equal in every process
 
 
-def check_digest_is_equal_in_every_process(module: str, config: str) -> None:
-    """`config` makes one, in an interpreter that imported `module`."""
+def check_digest_is_equal_in_every_process(module: str, digest: str) -> None:
+    """`digest` is evaluated in an interpreter that imported from `module`."""
     code = f"from pathlib import Path; from {module} import TrainConfig"
-    code += f"; print({config}.digest())"
+    code += f"; print({digest})"
     digests = [
         subprocess.run(
             [sys.executable, "-c", code],
@@ -42,14 +43,16 @@ def check_digest_is_equal_in_every_process(module: str, config: str) -> None:
 
 def test_digest_is_equal_in_every_process() -> None:
     check_digest_is_equal_in_every_process(
-        "lockstep.trainer.config", "TrainConfig(Path('run'), seed=3)"
+        "lockstep.trainer.config", "TrainConfig(Path('run'), seed=3).digest()"
     )
 
 
 def test_digest_by_salted_hash_is_another_in_every_process() -> None:
-    module = "tests.trainer.defects.d04_digest_by_salted_hash"
+    module = "lockstep.drills.silent.d04_digest_by_salted_hash"
     with pytest.raises(AssertionError, match="3 digests of one config"):
-        check_digest_is_equal_in_every_process(module, "TrainConfig(seed=3)")
+        check_digest_is_equal_in_every_process(
+            module, "TrainConfig(seed=3).digest()"
+        )
 
 
 def test_digest_tells_runs_apart() -> None:
@@ -105,9 +108,9 @@ def join_as_lockstep() -> float:
         return ranks_counted()
 
 
-def join_with_nccl() -> float | str:
+def join_as_the_copy(cfg: d12.DistConfig) -> float | str:
     try:
-        d12.setup_distributed(d12.DistConfig(), ranks.store())
+        d12.setup_distributed(cfg, ranks.store())
     except (RuntimeError, ValueError) as error:
         return str(error)
     return ranks_counted()
@@ -122,5 +125,8 @@ def test_default_backend_runs_here() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="NCCL has a GPU here")
 def test_nccl_by_default_runs_nothing_without_a_gpu() -> None:
+    asked = partial(join_as_the_copy, d12.DistConfig("gloo"))
+    check_default_backend_runs_here(asked)
+    by_default = partial(join_as_the_copy, d12.DistConfig())
     with pytest.raises(AssertionError, match="NCCL"):
-        check_default_backend_runs_here(join_with_nccl)
+        check_default_backend_runs_here(by_default)

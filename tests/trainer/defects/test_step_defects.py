@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
+from lockstep.drills.silent import d07_accumulation_in_name_only as d07
+from lockstep.drills.silent import d08_autocast_by_scaler as d08
+from lockstep.drills.silent import d09_ranks_seeded_alike as d09
+from lockstep.drills.silent.toy import small_model, toy
 from tests import ranks
-from tests.trainer.defects import d07_accumulation_in_name_only as d07
-from tests.trainer.defects import d08_autocast_by_scaler as d08
-from tests.trainer.defects import d09_ranks_seeded_alike as d09
 from tests.trainer.defects.probes import (
     count_samples_per_step,
     events,
@@ -19,8 +19,6 @@ from tests.trainer.defects.probes import (
     see_dropout_masks,
     see_output_dtypes,
     settings_for,
-    small_model,
-    toy,
 )
 
 # 7: the batch that is stated is the batch that is trained
@@ -42,13 +40,8 @@ def samples_of_lockstep(settings: dict[str, Any]) -> list[int]:
 
 def samples_without_accumulation() -> tuple[int, list[int]]:
     steps = count_samples_per_step()
-    cfg = d07.TrainConfig()
-    model, (x, y) = small_model(), toy()
-    optimizer = torch.optim.AdamW(model.parameters())
-    size = cfg.micro_batch_size
-    batches = zip(x.split(size), y.split(size), strict=True)
-    d07.train(model, optimizer, batches)
-    return cfg.global_batch_size, steps
+    d07.run()
+    return d07.TrainConfig().global_batch_size, steps
 
 
 def test_accumulation_trains_the_stated_batch(tmp_path: Path) -> None:
@@ -84,10 +77,7 @@ def dtypes_of_lockstep(settings: dict[str, Any]) -> set[str]:
 
 def dtypes_by_scaler() -> set[str]:
     seen = see_output_dtypes()
-    model, (x, y) = small_model(), toy()
-    optimizer = torch.optim.AdamW(model.parameters())
-    scaler = d08.make_scaler(x.device, use_amp=False)
-    d08.train_step(model, optimizer, scaler, x, y)
+    d08.run(small_model())
     return seen
 
 
@@ -105,7 +95,15 @@ def test_bf16_means_bf16(tmp_path: Path) -> None:
         check_fp32_means_fp32(found)
 
 
+def dtypes_without_scaler() -> set[str]:
+    seen = see_output_dtypes()
+    model, (x, y) = small_model(), toy()
+    d08.train_step(model, torch.optim.AdamW(model.parameters()), None, x, y)
+    return seen
+
+
 def test_autocast_by_scaler_computes_in_bf16_unasked() -> None:
+    check_fp32_means_fp32(ranks.run_ranks(1, dtypes_without_scaler)[0])
     with pytest.raises(AssertionError, match=r"computed in .*bfloat16"):
         check_fp32_means_fp32(ranks.run_ranks(1, dtypes_by_scaler)[0])
 
@@ -141,16 +139,8 @@ def masks_of_copy(path: Path, by_rank: bool) -> tuple[Masks, Masks]:
     """Of a run, and of the half that is repeated after a restore; seeded as
     the copy does it, or with that mended."""
     masks = see_dropout_masks()
-    dropout, x = nn.Dropout(0.1), torch.ones(32, 48)
-    me = group()
-    d09.seed_everything(me.rank if by_rank else 0)
-    for step in range(8):
-        if step == 4:
-            d09.save_rng(path)
-        dropout(x)
-    d09.load_rng(path)
-    for _ in range(4):
-        dropout(x)
+    group()
+    d09.run(path, by_rank)
     return masks[:8], masks[8:]
 
 

@@ -1,9 +1,9 @@
 """What is seen: defects 11, 15, 16 and 17, and that we lack them."""
 
 import json
+import os
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from math import log
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
 
+from lockstep.drills.silent import d11_unsynchronised_timers as d11
+from lockstep.drills.silent import d15_three_phases_untimed as d15
+from lockstep.drills.silent import d16_rank0_logs_its_own_loss as d16
+from lockstep.drills.silent import d17_random_labels as d17
+from lockstep.drills.silent.toy import CLASSES, FEATURES, small_model, toy
 from lockstep.trainer import loop, telemetry
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import Samples, load_dataset
@@ -21,13 +26,7 @@ from lockstep.trainer.extensions.timers import PhaseTimers
 from lockstep.trainer.model import DataParallel, build_model
 from lockstep.trainer.order import GlobalOrder
 from tests import ranks
-from tests.trainer.defects import d11_unsynchronised_timers as d11
-from tests.trainer.defects import d15_three_phases_untimed as d15
-from tests.trainer.defects import d16_rank0_logs_its_own_loss as d16
-from tests.trainer.defects import d17_random_labels as d17
 from tests.trainer.defects.probes import (
-    CLASSES,
-    FEATURES,
     SMALL,
     Event,
     count_host_reads_per_step,
@@ -36,53 +35,31 @@ from tests.trainer.defects.probes import (
     launch_on,
     launch_rank,
     settings_for,
-    small_model,
-    toy,
 )
 
 # 11: a phase has the time of its own kernels, and one host read is all
 
-Phase = Callable[[str], AbstractContextManager]
 Work = Callable[[float], None]  # queue that many units of it on the device
-SHARES = {"forward": 2 / 7, "backward": 4 / 7, "optimizer": 1 / 7}
+SHARES = {name: seconds / 7 for name, seconds in d11.KERNELS.items()}
 
 
 def check_phases_hold_their_kernels(
     seconds: dict[str, float], tolerance: float
 ) -> None:
-    """`seconds`: of the phases of `one_step`."""
+    """`seconds`: of the phases of `d11.run`."""
     total = sum(seconds.values())
     found = {name: round(s / total, 2) for name, s in seconds.items()}
     assert found == pytest.approx(SHARES, abs=tolerance), f"shares: {found}"
 
 
-def one_step(phase: Phase, work: Work, read: Callable[[], Any]) -> None:
-    """Phases of which only the last waits for the device."""
-    with phase("forward"):
-        work(2)
-    with phase("backward"):
-        work(4)
-    with phase("optimizer"):
-        work(1)
-        read()
-
-
-class Gpu:
-    """A device that works through its queue behind the host's back: what
-    CUDA does to a timer, on any machine and to the last digit."""
+class Gpu(d11.Gpu):
+    """One that stands in for the clock and for CUDA."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = self.idle_from = 0.0  # the host's clock; the queue's end
+        super().__init__()
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
         monkeypatch.setattr(torch.cuda, "synchronize", self.synchronize)
         monkeypatch.setattr(torch.cuda, "Event", lambda **_: GpuEvent(self))
-
-    def work(self, seconds: float) -> None:
-        self.now += 0.001  # a kernel's launch
-        self.idle_from = max(self.now, self.idle_from) + seconds
-
-    def synchronize(self) -> None:
-        self.now = max(self.now, self.idle_from)
 
 
 class GpuEvent:
@@ -102,7 +79,7 @@ def seconds_of_lockstep(
     timers = PhaseTimers(torch.device("cuda"), DataParallel())
     telemetry.observers[:] = [timers]
     try:
-        one_step(telemetry.phase, work, read)
+        d11.run(telemetry.phase, work, read)
     finally:
         telemetry.observers.clear()
     return timers.seconds()
@@ -112,7 +89,7 @@ def seconds_unsynchronised(
     work: Work, read: Callable[[], Any]
 ) -> dict[str, float]:
     timers = d11.PhaseTimers()
-    one_step(timers.phase, work, read)
+    d11.run(timers.phase, work, read)
     return timers.seconds
 
 
@@ -208,16 +185,9 @@ def check_all_phases_are_measured(seconds: dict[str, float]) -> None:
     assert not missing, f"never measured: {', '.join(missing)}"
 
 
-def seconds_of_three_phases(path: Path) -> dict[str, float]:
-    timers = d15.PhaseTimers()
-    me = group()
-    model = DistributedDataParallel(small_model())
-    optimizer = torch.optim.AdamW(model.parameters())
-    x, y = (part[me.rank :: me.world_size] for part in toy())
-    batches = zip(x.split(32), y.split(32), strict=True)
-    own = path.with_name(f"{path.name}-{me.rank}")
-    d15.train(model, optimizer, batches, own, timers)
-    return dict(timers.seconds)
+def seconds_of_three_phases(folder: Path) -> dict[str, float]:
+    group()
+    return d15.run(folder)
 
 
 def test_all_phases_are_measured_on_every_rank(tmp_path: Path) -> None:
@@ -230,8 +200,23 @@ def test_all_phases_are_measured_on_every_rank(tmp_path: Path) -> None:
         check_all_phases_are_measured(seconds)
 
 
+def seconds_beside_a_slow_loader(folder: Path) -> dict[str, float]:
+    group()
+    return d15.run_with_a_slow_loader_on_rank_1(folder)
+
+
+def test_untimed_phases_put_a_loaders_time_on_another_ranks_steps(
+    tmp_path: Path,
+) -> None:
+    found = ranks.run_ranks(2, seconds_beside_a_slow_loader, tmp_path)
+    # `epoch` is among the values: how much of it was in a phase.
+    waiting, slow = (sum(s.values()) / s["epoch"] - 1 for s in found)
+    assert slow < 0.5 < waiting
+    assert found[0]["backward"] > found[0]["optimizer"]
+
+
 def test_three_phases_untimed_are_the_ones_that_wait(tmp_path: Path) -> None:
-    found = ranks.run_ranks(2, seconds_of_three_phases, tmp_path / "model.pt")
+    found = ranks.run_ranks(2, seconds_of_three_phases, tmp_path)
     with pytest.raises(AssertionError, match="load, sync, checkpoint"):
         check_all_phases_are_measured(found[0])
 
@@ -255,12 +240,8 @@ def check_the_loss_is_global(losses: list[list[float]], truth: float) -> None:
 
 
 def losses_of_own_shards(folder: Path) -> None:
-    me = group()
-    model = DistributedDataParallel(small_model())
-    optimizer = torch.optim.AdamW(model.parameters())
-    x, y = (part[me.rank :: me.world_size] for part in toy())
-    batches = zip(x.split(32), y.split(32), strict=True)
-    d16.train(model, optimizer, batches, folder / f"{me.rank}.jsonl")
+    group()
+    d16.run(folder, *toy())
 
 
 def test_every_rank_logs_and_the_loss_is_global(tmp_path: Path) -> None:
@@ -301,6 +282,30 @@ def test_rank_0_that_logs_alone_hides_the_others_and_the_loss(
         check_the_loss_is_global(losses, truth)
 
 
+def launch_with_a_sick_rank(settings: dict[str, Any]) -> None:
+    """Rank 1 reads zeros where its features should be."""
+    read = Samples.__getitem__
+
+    def zeros(self: Samples, index: np.ndarray) -> Any:
+        ids, x, y = read(self, index)
+        return ids, x * 0, y
+
+    if os.environ["RANK"] == "1":
+        Samples.__getitem__ = zeros  # type: ignore[method-assign]
+    launch_rank(settings)
+
+
+def test_a_sick_rank_shows_in_its_log(tmp_path: Path) -> None:
+    """The global loss falls on both; rank 1's own stays at a guess."""
+    settings = settings_for(2, tmp_path, max_steps=64)
+    ranks.run_ranks(2, launch_with_a_sick_rank, settings)
+    last = [events(tmp_path, rank, 0, "step")[-1] for rank in range(2)]
+    chance = log(CLASSES)
+    assert last[0]["loss"] == last[1]["loss"] < 0.95 * chance
+    assert last[0]["share_loss"] < 0.85 * chance
+    assert last[1]["share_loss"] > 0.95 * chance
+
+
 # 17: there is something to learn, so a trainer that is wrong shows
 
 
@@ -316,7 +321,8 @@ def held_out_loss(settings: dict[str, Any], random: bool) -> float:
     cfg = TrainConfig(**settings).for_launch(1, {})
     if random:
         copy = d17.ToyClassification()
-        x, y = copy.x.numpy(), copy.y.numpy()
+        whole = next(iter(DataLoader(copy, len(copy))))
+        x, y = (part.numpy() for part in whole)
         parts = (
             Samples(x[:4000], y[:4000], cfg),
             Samples(x[4000:], y[4000:], cfg),

@@ -1,13 +1,14 @@
 """Proof from the record of a run: what it trained on, and nothing but that.
 
 The audit follows the lineage of attempts that led to the newest state, takes
-the sample ids that every rank wrote down, and counts. It shares one thing with
-the trainer, the definition of the order, and reads the rest off the disk.
+the sample ids that every rank wrote down, and counts. It shares the definitions
+of order and learning rate with the trainer, and reads the rest off the disk.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,35 @@ from ..step import learning_rate
 from .events import read_events
 from .record import Trained, read_samples
 
+# --8<-- [start:audit]
 Event = dict[str, Any]
+Order = Callable[[np.ndarray], np.ndarray]  # positions to sample ids
 Steps = dict[int, list[Trained]]  # what one rank trained on, by step
+
+
+def permutation_order(n: int, seed: int) -> Order:
+    """The interview cut's order: each epoch NumPy's permutation, O(n)."""
+
+    @lru_cache(maxsize=2)
+    def permutation(epoch: int) -> np.ndarray:
+        return np.random.default_rng([seed, epoch]).permutation(n)
+
+    def order(positions: np.ndarray) -> np.ndarray:
+        epochs, index = np.divmod(positions, n)
+        ids = np.empty_like(index)
+        for epoch in np.unique(epochs).tolist():
+            here = epochs == epoch
+            ids[here] = permutation(epoch)[index[here]]
+        return ids
+
+    return order
+
+
+# By the name that a run gives to its order when it starts.
+ORDERS: dict[str, Callable[[int, int], Order]] = {
+    "keyed": GlobalOrder,
+    "permutation": permutation_order,
+}
 
 
 class NoRunError(Exception):
@@ -134,8 +162,13 @@ def follow(report: Report, attempts: dict[int, Attempt]) -> None:
     """Count what the newest state was trained on, from its first step."""
     newest = attempts[max(attempts)]
     report.finished = any(newest.all("run_finished"))
-    order = GlobalOrder(newest.start["dataset_length"], newest.start["seed"])
-    epochs = Epochs(report, order.n)
+    n, seed = newest.start["dataset_length"], newest.start["seed"]
+    name = newest.start.get("order", "keyed")
+    if name not in ORDERS:
+        report.fail("order_kept", f"{name!r} is none of {', '.join(ORDERS)}")
+        return
+    order = ORDERS[name](n, seed)
+    epochs = Epochs(report, n)
     position = 0
     for attempt, after, upto in lineage(newest, attempts):
         for step in range(after + 1, upto + 1):
@@ -198,7 +231,7 @@ class Epochs:
 
 def check_step(
     report: Report,
-    order: GlobalOrder,
+    order: Order,
     epochs: Epochs,
     step: int,
     position: int,
@@ -221,7 +254,7 @@ def check_step(
     for rank, share in enumerate(shares):
         for trained in share:
             stream = position + rank + world * np.arange(len(trained.ids))
-            every.append(np.stack([stream // order.n, trained.ids]))
+            every.append(np.stack([stream // epochs.n, trained.ids]))
             if not np.array_equal(trained.ids, order(stream)):
                 report.fail("order_kept", f"{where}: rank {rank}")
     ids = np.concatenate(every, axis=1) if every else np.zeros((2, 0), np.int64)
@@ -271,3 +304,6 @@ def check_restores(report: Report, attempts: dict[int, Attempt]) -> None:
         ):
             said = f"{who} restored what step {attempt.after} did not save"
             report.fail("restores_continuous", said)
+
+
+# --8<-- [end:audit]

@@ -26,6 +26,7 @@ class EventLog(Observer):
         self.file.write(json.dumps({**self.who, **record}) + "\n")
 
 
+# --8<-- [start:read_events]
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
     """The records of one log; a torn last line is left out.
 
@@ -37,3 +38,6 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from error
+
+
+# --8<-- [end:read_events]

@@ -10,6 +10,7 @@ import numpy as np
 from ..checkpoint import sync
 from ..telemetry import Observer
 
+# --8<-- [start:format]
 MAGIC = 0x4C4F434B53544550  # "LOCKSTEP": where a record starts
 HEADER = 5  # int64 words: magic, attempt, step, position, samples
 
@@ -23,6 +24,7 @@ class Trained(NamedTuple):
     ids: np.ndarray
 
 
+# --8<-- [end:format]
 # --8<-- [start:record]
 class SampleRecord(Observer):
     """`RUN/samples/attempt-K-rank-R.bin`, taken from the batches themselves.
@@ -52,6 +54,7 @@ class SampleRecord(Observer):
 
 
 # --8<-- [end:record]
+# --8<-- [start:read_samples]
 def read_samples(path: Path) -> Iterator[Trained]:
     """The whole records of one file; a torn last one is left out.
 
@@ -69,3 +72,6 @@ def read_samples(path: Path) -> Iterator[Trained]:
             return
         yield Trained(attempt, step, position, words[at : at + count])
         at += count
+
+
+# --8<-- [end:read_samples]

@@ -1,0 +1,1 @@
+"""What the trainer costs, measured beside a bare loop and two peers."""

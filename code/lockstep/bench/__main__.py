@@ -1,0 +1,89 @@
+"""`python -m lockstep.bench`: measure, or show what was measured."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from lockstep.bench.machine import about
+from lockstep.bench.order import orders
+from lockstep.bench.result import broken, summary
+from lockstep.bench.settings import FIXED, RESULT, WORLD_SIZE, Settings
+from lockstep.bench.tables import tables
+
+
+def run(settings: Settings, result: Path = RESULT) -> int:
+    """Measure, write the result and its tables, and judge it.
+
+    Args:
+        result: the JSON file to write; the tables go beside it, as Markdown.
+    """
+    print("orders: in processes of their own", flush=True)
+    found: dict[str, Any] = {**about(), "settings": FIXED | asdict(settings)}
+    found["orders"] = orders(settings.longest, settings.repeats)
+    print("steps and checkpoints: on two ranks", flush=True)
+    found |= on_ranks(settings)
+    found["summary"] = summary(found)
+    result.write_text(json.dumps(found, indent=1) + "\n")
+    render(result)
+    return check(result)
+
+
+def on_ranks(settings: Settings) -> dict[str, Any]:
+    """What `lockstep.bench.ranks` measures, on processes of torchrun."""
+    cache = Path(".cache")  # on the disk: a temporary folder may not be
+    cache.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        command = [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *(f"--nproc-per-node={WORLD_SIZE}", "-m", "lockstep.bench.ranks"),
+            *(json.dumps(asdict(settings)), folder),
+        ]
+        alike = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        subprocess.run(command, check=True, env=os.environ | alike)
+        return dict(json.loads(Path(folder, "found.json").read_text()))
+
+
+def render(result: Path = RESULT) -> int:
+    """Write the tables of a result anew."""
+    text = tables(json.loads(result.read_text()))
+    result.with_suffix(".md").write_text(text)
+    return 0
+
+
+def check(result: Path = RESULT) -> int:
+    """Say whether a result holds the limits. Exit code 1: it does not."""
+    found = json.loads(result.read_text())
+    said = list(broken(found["summary"]))
+    for model, loops in found["summary"]["steps"].items():
+        ratios = ", ".join(
+            f"{name} {loop['ratio']['median']:.3f}"
+            for name, loop in sorted(loops.items())
+        )
+        print(f"{model}: {ratios}")
+    for sentence in said:
+        print(sentence)
+    print("the limits are broken" if said else "the limits hold")
+    return bool(said)
+
+
+if __name__ == "__main__":
+    commands: dict[str, Callable[..., int]] = {
+        "run": run,
+        "render": render,
+        "check": check,
+    }
+    sys.exit(
+        tyro.extras.subcommand_cli_from_dict(
+            commands,
+            prog="lockstep.bench",
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
+    )

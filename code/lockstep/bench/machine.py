@@ -1,0 +1,51 @@
+"""Where and with what a result was measured."""
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+PACKAGES = "torch", "accelerate", "lightning-fabric", "torchdata", "numpy"
+
+
+def about() -> dict[str, str | dict[str, str]]:
+    """Revision (`-dirty` if changed since), date, machine and versions."""
+    describe = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    revision = subprocess.run(
+        describe, cwd=Path(__file__).parent, capture_output=True, text=True
+    )
+    return {
+        "revision": revision.stdout.strip() or "unknown",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {
+            "processor": processor(),
+            "cores": str(psutil.cpu_count()),
+            "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+            "system": f"{platform.system()} {platform.release()}",
+            "file system": file_system(Path.cwd()),
+        },
+        "versions": {
+            "Python": platform.python_version(),
+            **{name: version(name) for name in PACKAGES},
+        },
+    }
+
+
+def processor() -> str:
+    """As the kernel names it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def file_system(path: Path) -> str:
+    """The type of what `path` is mounted on: `fsync` costs what that costs."""
+    mounts = {
+        Path(part.mountpoint): part.fstype
+        for part in psutil.disk_partitions(all=True)
+    }
+    return next(mounts[p] for p in (path, *path.parents) if p in mounts)

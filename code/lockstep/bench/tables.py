@@ -1,0 +1,141 @@
+"""A result as Markdown tables, each a section that a page includes."""
+
+from collections.abc import Iterable
+from typing import Any
+
+LOOPS = {
+    "bare": "bare DDP loop",
+    "lockstep": "Lockstep",
+    "fabric": "Lightning Fabric",
+    "accelerate": "Hugging Face Accelerate",
+}
+SAMPLERS = {
+    "lockstep": "`GlobalOrder`",
+    "torch": "`DistributedSampler`",
+    "torchdata": "`StatefulDistributedSampler`",
+}
+
+
+def tables(found: dict[str, Any]) -> str:
+    """All of them, in one text."""
+    parts = [steps, checkpoints, orders, machine]
+    return "\n".join(
+        f"<!-- --8<-- [start:{part.__name__}] -->\n"
+        f"{part(found)}"
+        f"<!-- --8<-- [end:{part.__name__}] -->\n"
+        for part in parts
+    )
+
+
+def table(head: list[str], rows: Iterable[list[str]]) -> str:
+    """Markdown, the first column to the left and the others to the right."""
+    rule = ["---"] + ["---:"] * (len(head) - 1)
+    lines = [head, rule, *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def steps(found: dict[str, Any]) -> str:
+    """CPU time per step, a table for each model."""
+    return "\n".join(
+        table(
+            [sized(model, found), "CPU ms per step", "over the bare loop"],
+            (
+                [
+                    shown,
+                    with_quartiles(loops[name]["seconds"], 1e3, 2),
+                    with_quartiles(loops[name]["ratio"], 1, 3),
+                ]
+                for name, shown in LOOPS.items()
+            ),
+        )
+        for model, loops in found["summary"]["steps"].items()
+    )
+
+
+def sized(model: str, found: dict[str, Any]) -> str:
+    """`tiny (128)`: a model, and how wide it is."""
+    return f"{model} ({found['settings']['hidden_sizes'][model]})"
+
+
+def with_quartiles(spread: dict[str, float], scale: float, digits: int) -> str:
+    """`median (lower quartile–upper quartile)`."""
+    middle, q1, q3 = (
+        f"{spread[key] * scale:.{digits}f}" for key in ("median", "q1", "q3")
+    )
+    return f"{middle} ({q1}–{q3})"
+
+
+def checkpoints(found: dict[str, Any]) -> str:
+    """One checkpoint's size and rank 0's time for it, whole and per MB."""
+    head = ["model", "MB", "wall ms", "CPU ms", "wall ms per MB"]
+    return table(
+        [*head, "CPU ms per MB"],
+        (
+            [
+                sized(model, found),
+                f"{(size := save['bytes'] / 1e6):.2f}",
+                with_quartiles(save["wall"], 1e3, 1),
+                with_quartiles(save["cpu"], 1e3, 1),
+                f"{save['wall']['median'] * 1e3 / size:.1f}",
+                f"{save['cpu']['median'] * 1e3 / size:.1f}",
+            ]
+            for model, save in found["summary"]["checkpoints"].items()
+        ),
+    )
+
+
+def orders(found: dict[str, Any]) -> str:
+    """Time to the first batch and memory for it, by the number of samples."""
+    rows = {
+        (row["n"], row["sampler"]): row for row in found["summary"]["orders"]
+    }
+    lengths = sorted({n for n, _ in rows})
+    return table(
+        ["samples", *SAMPLERS.values()],
+        (
+            [power_of_ten(n)] + [cost(rows[n, name]) for name in SAMPLERS]
+            for n in lengths
+        ),
+    )
+
+
+def power_of_ten(n: int) -> str:
+    """10⁶ for 1000000."""
+    superscript = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+    return "10" + str(len(str(n)) - 1).translate(superscript)
+
+
+def cost(row: dict[str, Any]) -> str:
+    """What the first batch took, or why it was not tried."""
+    if "needs" in row:
+        needs, has = in_bytes(row["needs"]), in_bytes(row["available"])
+        return f"not run: needs {needs}, has {has}"
+    ms = row["seconds"] * 1e3
+    time = f"{ms:.0f} ms" if ms < 1e3 else f"{ms / 1e3:.1f} s"
+    return f"{time}, {in_bytes(row['bytes'])}"
+
+
+def in_bytes(count: float) -> str:
+    """3.2 MiB, 46 GiB."""
+    unit, size = ("GiB", 2**30) if count >= 2**30 else ("MiB", 2**20)
+    return f"{count / size:.{1 if count < 10 * size else 0}f} {unit}"
+
+
+def machine(found: dict[str, Any]) -> str:
+    """Where, when and with what this was measured, and how often."""
+    has, often = found["machine"], found["settings"]
+    versions = [f"{name} {text}" for name, text in found["versions"].items()]
+    said = {
+        "Processor": f"{has['processor']}, {has['cores']} cores",
+        "Memory": has["memory"],
+        "System": f"{has['system']}, {has['file system']}",
+        "Versions": ", ".join(versions),
+        "Batch": f"{often['ranks']} ranks, {often['accumulation']}"
+        f" micro-batches of {often['micro_batch']} on each",
+        "Repeated": f"{often['tiny_rounds']} rounds (tiny) or"
+        f" {often['wide_rounds']} (wide), {often['steps_in_a_round']} steps of"
+        f" each loop in each, in each of {often['builds']} builds;"
+        f" {often['saves']} checkpoints; {often['repeats']} runs of each order",
+        "Measured": f"{found['date']}, revision `{found['revision']}`",
+    }
+    return "".join(f"- **{name}**: {text}\n" for name, text in said.items())

@@ -1,0 +1,1 @@
+"""Broken trainers, to be found out."""

@@ -1,0 +1,1 @@
+"""A check of the interview cut that somebody has typed, cell by cell."""

@@ -1,0 +1,122 @@
+"""Notebooks are what their sources generate, and every cell keeps its id."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from lockstep.site import labs
+from lockstep.site.snippets import BadInclude
+
+from .conftest import ROOT, Project
+
+SOURCE = """\
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# Say {say}
+#
+# --8<-- "labs/say.md:one"
+
+# %%
+# %%writefile -a module.py
+
+# --8<-- "code/module.py:half"
+
+# %% cellView="form"
+# !torchrun module.py
+def here():
+    pass
+
+
+# %% [markdown]
+# again
+
+# %% [markdown]
+# again
+"""
+
+
+@pytest.fixture
+def source(project: Project) -> Path:
+    """A source with includes, magics and two cells of the same content."""
+    project.write(
+        "labs/say.md",
+        "<!-- --8<-- [start:one] -->\nthis\n<!-- --8<-- [end:one] -->\n",
+    )
+    project.write(
+        "code/module.py",
+        "a = 1\n# --8<-- [start:half]\nb = 2\n# --8<-- [end:half]\n",
+    )
+    return project.write("labs/lab.py", SOURCE.format(say="it"))
+
+
+def cells(source: Path) -> list[dict[str, Any]]:
+    written = json.loads(labs.notebook(source, source.parents[1]))
+    nbformat.validate(written)
+    return [
+        cell | {"source": "".join(cell["source"])} for cell in written["cells"]
+    ]
+
+
+def test_includes_are_expanded_and_magics_are_no_comments(
+    source: Path,
+) -> None:
+    assert [cell["source"] for cell in cells(source)] == [
+        "Say it\n\nthis",
+        "%%writefile -a module.py\n\nb = 2",
+        "!torchrun module.py\ndef here():\n    pass",
+        "again",
+        "again",
+    ]
+
+
+def test_a_cell_has_its_metadata_and_no_more(source: Path) -> None:
+    metadata = [cell["metadata"] for cell in cells(source)]
+    assert metadata == [{}, {}, {"cellView": "form"}, {}, {}]
+
+
+def test_a_cell_keeps_its_id_while_another_changes(source: Path) -> None:
+    before = [cell["id"] for cell in cells(source)]
+    assert len(set(before)) == 5
+    source.write_text(SOURCE.format(say="otherwise"))
+    after = [cell["id"] for cell in cells(source)]
+    assert after[0] != before[0]
+    assert after[1:] == before[1:]
+
+
+def test_a_missing_include_is_an_error(source: Path) -> None:
+    source.write_text(SOURCE.replace("code/module.py:half", "code/none.py"))
+    with pytest.raises(BadInclude, match="names no file"):
+        labs.notebook(source, source.parents[1])
+
+
+def test_the_command_writes_a_notebook_beside_each_source(
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(source.parents[1])
+    assert labs.main() == 0
+    assert capsys.readouterr().out == "wrote labs/lab.ipynb\n"
+    written = source.with_suffix(".ipynb").read_text()
+    assert written == labs.notebook(source, source.parents[1])
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "labs").glob("*.ipynb")))
+def test_a_committed_notebook_is_what_its_source_generates(path: Path) -> None:
+    expected = labs.notebook(path.with_suffix(".py"), ROOT)
+    assert path.read_text() == expected, "run `make labs`"
+
+
+def test_every_source_has_its_notebook() -> None:
+    sources = {path.stem for path in (ROOT / "labs").glob("*.py")}
+    assert sources == {path.stem for path in (ROOT / "labs").glob("*.ipynb")}
