@@ -20,6 +20,7 @@ from lockstep.trainer.process import joined
 from tests import ranks
 
 LOOPS = {"lockstep", "bare", *PEERS}
+pytestmark = pytest.mark.timeout(300)
 
 
 # A small run of the whole
@@ -216,22 +217,29 @@ def test_an_order_is_not_tried_where_memory_would_not_do(
 # What the page shows
 
 
-COMMITTED = json.loads(RESULT.read_text())
+COMMITTED = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+recorded = pytest.mark.skipif(
+    not COMMITTED, reason="nothing is recorded yet: `make bench`"
+)
 
 
+@recorded
 def test_the_result_that_is_shown_holds_the_limits() -> None:
     assert list(broken(COMMITTED["summary"])) == []
 
 
+@recorded
 def test_the_result_that_is_shown_is_what_its_rounds_come_to() -> None:
     assert COMMITTED["summary"] == summary(COMMITTED)
 
 
+@recorded
 def test_the_tables_that_are_shown_are_those_of_the_result() -> None:
     """After a change of the renderer: python -m lockstep.bench render."""
     assert RESULT.with_suffix(".md").read_text() == tables(COMMITTED)
 
 
+@recorded
 def test_a_table_says_what_was_not_run() -> None:
     rows = [
         {"sampler": name, "n": 10**9, "seconds": [0.02], "bytes": [3 * 2**20]}
