@@ -26,9 +26,6 @@ class DataParallel:
         self.module = model.to(device)
         ids = [device] if device.type == "cuda" else None
         self.ddp = DistributedDataParallel(self.module, ids)
-        # Freed after ddp. Its threads may want Python's lock to end, and ddp's
-        # destructor would wait for them without giving it up.
-        self.group = self.ddp.process_group
         return self.ddp
 
     def sync_on(self, last: bool) -> AbstractContextManager:

@@ -18,6 +18,9 @@ class Process(NamedTuple):
     device: torch.device
 
 
+_groups: list[Any] = []
+
+
 @contextmanager
 def joined(seconds: float, store: dist.Store | None) -> Iterator[Process]:
     """Join the group that the launcher's variables and `store` describe, or be
@@ -30,6 +33,9 @@ def joined(seconds: float, store: dist.Store | None) -> Iterator[Process]:
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if cuda else "gloo", rank=rank, world_size=world,
         store=store or dist.HashStore(), timeout=timedelta(seconds=seconds))
+    # A DDP that outlived its group would, in its destructor, wait for threads
+    # that may wait for Python's lock, which it holds: the group outlives all.
+    _groups.append(dist.group.WORLD)
     try:
         yield Process(rank, world, device)
     finally:
