@@ -37,7 +37,7 @@ from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.loop import run
 from lockstep.trainer.model import DataParallel, build_model
 from lockstep.trainer.process import joined
-from lockstep.trainer.telemetry import Observer, observers
+from lockstep.trainer.telemetry import Observer, attach
 from tests import ranks
 
 Event = dict[str, Any]
@@ -271,11 +271,12 @@ class Log(Observer):
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+def told() -> Iterator[list[Event]]:
     """The events of this process."""
     log = Log()
-    monkeypatch.setattr("lockstep.trainer.telemetry.observers", [log])
-    return log.seen
+    attach(log)
+    yield log.seen
+    attach()
 
 
 def belonging(manifest: Manifest) -> Manifest:
@@ -512,7 +513,7 @@ def failing(given: Event, at: int) -> tuple[str, list[list[str]], list[Event]]:
 
     raised, log = "", Log()
     with joined(cfg.timeout_seconds, ranks.store()) as me:
-        observers[:] = [log]
+        attach(log)
         cfg = cfg.for_launch(me.world_size, {})
         try:
             run(cfg, me, 0, DataParallel(), write)

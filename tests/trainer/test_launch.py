@@ -261,10 +261,14 @@ def test_sigterm_saves_and_leaves(tmp_path: Path) -> None:
     ends = [events(tmp_path, 0, rank)[-1] for rank in (0, 1)]
     assert [end["event"] for end in ends] == ["run_stopped"] * 2
     assert ends[0]["step"] == ends[1]["step"]
-    told = events(tmp_path, 0, 1)
-    assert [e["step"] + 1 for e in told if e["event"] == "preempted"] == [
-        ends[0]["step"]
+    heard = [
+        event["step"]
+        for rank in (0, 1)
+        for event in events(tmp_path, 0, rank)
+        if event["event"] == "preempted"
     ]
+    assert len(heard) == 2
+    assert 1 <= ends[0]["step"] - max(heard) <= 2
     again = [*torchrun(2), *TRAINER, *long_run(tmp_path)]
     finish([*again, "--stop-at-step", str(ends[0]["step"] + 5)])
     restored = [e for e in events(tmp_path, 1) if "restored" in e["event"]]
@@ -329,12 +333,10 @@ def test_no_hard_exit_while_a_checkpoint_is_published(
     monkeypatch.setattr(preemption.time, "sleep", graces.put)
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        room = preemption.Preemption(dist.HashStore())
+        room = preemption.Preemption(dist.HashStore(), 1)
         room.begin("checkpoint")
         os.kill(os.getpid(), signal.SIGTERM)
         assert graces.get(timeout=PATIENCE) == preemption.GRACE_SECONDS
-        room.begin("forward")
-        room.end("forward")
         with pytest.raises(queue.Empty):
             exits.get(timeout=0.2)
         room.end("checkpoint")

@@ -24,7 +24,7 @@ from lockstep.trainer.model import DataParallel
 from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined
 from lockstep.trainer.step import Replica, learning_rate, mean, train_step
-from lockstep.trainer.telemetry import Observer, observers
+from lockstep.trainer.telemetry import Observer, attach
 from tests import ranks
 
 BATCH, STEPS = 48, 4
@@ -259,7 +259,7 @@ def poisoned(
     """One step in which rank 1 meets `value`, in its input or its gradient:
     (what was raised, weights kept, events, scale, optimizer state kept)."""
     log = Events()
-    observers[:] = [log]
+    attach(log)
     set_rate(r, 1e-2)
     train_step(r, source, BATCH, 0)
     before, steps = flat(r), taken(r)
@@ -336,7 +336,7 @@ def overflowing_run(cfg: TrainConfig) -> tuple[list[dict[str, Any]], int]:
 
     torch.amp.GradScaler.__init__ = high  # type: ignore[method-assign]
     log = Events()
-    observers[:] = [log]
+    attach(log)
     with joined(cfg.timeout_seconds, ranks.store()) as me:
         run(cfg.for_launch(me.world_size, {}), me)
     return log.seen, me.rank
@@ -413,9 +413,10 @@ def host_reads(cfg: TrainConfig) -> dict[int, int]:
     now = [0]
 
     class Steps(Observer):
+        phases = ("load",)
+
         def begin(self, phase: str) -> None:
-            if phase == "load":
-                counts.setdefault(now[0], 0)
+            counts.setdefault(now[0], 0)
 
         def committed(self, step: int, position: int, ids: Any) -> None:
             now[0] = step
@@ -444,7 +445,7 @@ def host_reads(cfg: TrainConfig) -> dict[int, int]:
     for name in READS:
         setattr(Tensor, name, counting(name))
     torch.optim.AdamW.step = own  # type: ignore[assignment,method-assign]
-    observers[:] = [Steps()]
+    attach(Steps())
     with joined(cfg.timeout_seconds, ranks.store()) as me:
         training[0] = True
         run(cfg.for_launch(me.world_size, {}), me)

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from lockstep.trainer.extensions.timers import PhaseTimers
 from lockstep.trainer.loop import run
 from lockstep.trainer.model import DataParallel
 from lockstep.trainer.process import joined
-from lockstep.trainer.telemetry import Observer, emit, observers, phase
+from lockstep.trainer.telemetry import Observer, attach, emit, phase
 from tests import ranks
 
 Event = dict[str, Any]
@@ -39,6 +40,8 @@ PHASES = {"load", "h2d", "forward", "backward", "optimizer"}
 class Notes(Observer):
     """Writes down what it is told."""
 
+    phases = ("outer", "inner")
+
     def __init__(self, name: str, notes: list[str]) -> None:
         self.name, self.notes = name, notes
 
@@ -54,12 +57,12 @@ class Notes(Observer):
 
 
 @pytest.fixture
-def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def notes() -> Iterator[list[str]]:
     """What two observers, a and b, are told."""
     said: list[str] = []
-    both = [Notes("a", said), Notes("b", said)]
-    monkeypatch.setattr("lockstep.trainer.telemetry.observers", both)
-    return said
+    attach(Notes("a", said), Notes("b", said))
+    yield said
+    attach()
 
 
 def test_phases_nest_and_observers_leave_in_reverse(notes: list[str]) -> None:
@@ -276,9 +279,7 @@ def test_every_span_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     module = "lockstep.trainer.extensions.timers.time.perf_counter"
     monkeypatch.setattr(module, lambda: next(ticks))
     timers = PhaseTimers(torch.device("cpu"), DataParallel())
-    monkeypatch.setattr(
-        "lockstep.trainer.telemetry.observers", [timers], raising=True
-    )
+    attach(timers)
     for _ in range(3):
         with phase("load"):
             pass
@@ -286,6 +287,7 @@ def test_every_span_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
             pass
     assert timers.seconds() == {"load": 3, "h2d": 3, "forward": 9}
     assert timers.seconds() == {}
+    attach()
 
 
 def gpu_phases(cfg: TrainConfig) -> list[Event]:
@@ -294,9 +296,9 @@ def gpu_phases(cfg: TrainConfig) -> list[Event]:
     events: list[Event] = []
     log.event = events.append  # type: ignore[assignment,method-assign]
     with joined(cfg.timeout_seconds, ranks.store()) as me:
-        observers[:] = [PhaseTimers(me.device, strategy), log]
+        attach(PhaseTimers(me.device, strategy), log)
         run(cfg.for_launch(me.world_size, {}), me, 0, strategy)
-    observers.clear()
+    attach()
     return only(events, "step")
 
 

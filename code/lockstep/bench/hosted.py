@@ -10,9 +10,8 @@ import torch.distributed as dist
 from lockstep.bench.settings import ACCUM, CLIP_NORM, MICRO_BATCH
 from lockstep.trainer import __main__ as trainer
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.loop import run
 from lockstep.trainer.process import Process
-from lockstep.trainer.telemetry import Observer, observers
+from lockstep.trainer.telemetry import Observer, attach
 
 
 def config(
@@ -35,11 +34,10 @@ def train(
 ) -> dict[str, Any]:
     """`launch(cfg, store)` in the group that is there; its last event."""
 
-    def watched(*args: Any) -> dict[str, Any]:
-        observers.append(watch)
-        return run(*args)
+    def watched(*rooms: Observer) -> None:
+        attach(*rooms, watch)
 
     with mock.patch.multiple(
-        trainer, joined=lambda *_: nullcontext(me), run=watched
+        trainer, joined=lambda *_: nullcontext(me), attach=watched
     ):
         return trainer.launch(cfg, store)

@@ -16,6 +16,8 @@ Save = dict[str, float]  # seconds of wall and of CPU time, bytes
 class Saves(Observer):
     """Times every checkpoint on this rank."""
 
+    phases = ("checkpoint",)
+
     def __init__(self) -> None:
         self.all: list[Save] = []
 

@@ -27,7 +27,7 @@ from .extensions.watchdog import Watchdog
 from .loop import run
 from .model import DataParallel
 from .process import joined
-from .telemetry import Observer, observers
+from .telemetry import Observer, attach
 
 
 def launch(cfg: TrainConfig, store: dist.Store | None = None) -> dict[str, Any]:
@@ -45,11 +45,12 @@ def launch(cfg: TrainConfig, store: dist.Store | None = None) -> dict[str, Any]:
     ):
         cfg, attempt, run_id = claim
         place = cfg.run_dir, attempt, me.rank
+        timers = PhaseTimers(me.device, strategy, cfg.log_every_steps)
         rooms: list[Observer] = [
-            PhaseTimers(me.device, strategy),
+            timers,
             SampleRecord(*place),
-            Preemption(store),
-            Watchdog(*place, cfg.timeout_seconds),
+            Preemption(store, me.world_size),
+            Watchdog(*place, cfg.timeout_seconds, timers),
             EventLog(*place, run_id),
         ]
         console = Console(stderr=True)
@@ -58,7 +59,7 @@ def launch(cfg: TrainConfig, store: dist.Store | None = None) -> dict[str, Any]:
             if console.is_terminal:
                 rooms.append(bar := ProgressBar(console))
                 held.callback(bar.close)
-        observers[:] = rooms
+        attach(*rooms)
         return run(cfg, me, attempt, strategy)
 
 

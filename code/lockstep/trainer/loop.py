@@ -42,7 +42,7 @@ def evaluate(r: Replica, data: Samples) -> float:
     x, y = data.x[mine].to(r.me.device), data.y[mine].to(r.me.device)
     with torch.no_grad(), autocast(r.cfg.precision, r.me.device):
         right = (r.model.eval()(x).argmax(1) == y).sum()
-    return mean(right, len(data))
+    return mean([right], len(data))
 
 
 def run(
@@ -92,8 +92,7 @@ def run(
     leaving = step >= stop
     while not leaving:
         count = min(batch, total - step * batch)
-        for group in r.optimizer.param_groups:
-            group["lr"] = learning_rate(cfg, step, steps)
+        r.optimizer.param_groups[0]["lr"] = learning_rate(cfg, step, steps)
         losses, ids = train_step(r, source, count, step + 1)
         step += 1
         for observer in observers:
@@ -101,7 +100,7 @@ def run(
         leaving = step == stop or any(o.wants_stop(step) for o in observers)
         saving = leaving or step % cfg.checkpoint_every_steps == 0
         if saving or step == first + 1 or step % cfg.log_every_steps == 0:
-            own = losses.item() / max(1, len(ids))  # a sick rank's stands out
+            own = sum(map(float, losses)) / max(1, len(ids))  # a sick rank's
             loss = mean(losses, count)
             emit("step", loss=loss, share_loss=own, **state(step))
         if saving:

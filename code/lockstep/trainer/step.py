@@ -37,33 +37,32 @@ def learning_rate(cfg: TrainConfig, step: int, steps: int) -> float:
 
 
 # --8<-- [end:learning_rate]
-def mean(total: Tensor, count: int) -> float:
-    """All ranks' `total` over the global `count`; waits for the device."""
-    dist.all_reduce(total)
+def mean(parts: list[Tensor], count: int) -> float:
+    """All ranks' `parts`, over the global `count`; waits for the device."""
+    dist.all_reduce(total := torch.stack(parts).sum())
     return total.item() / count
 
 
 def train_step(
     r: Replica, source: Iterator[Batch], count: int, step: int
-) -> tuple[Tensor, np.ndarray]:
+) -> tuple[list[Tensor], np.ndarray]:
     """Train on this rank's share of a batch of `count` samples over all ranks.
 
-    Returns the sum of the share's losses, unread, and its sample ids. The one
-    host read is the gradient norm: all ranks read the same, so all agree.
+    Returns each micro-batch's summed loss, unread, and the share's sample ids.
+    The one host read is the gradient norm: all ranks read the same and agree.
     """
-    total = torch.zeros((), device=r.me.device)
-    ids, accum = [], r.cfg.grad_accum_steps or 1
+    losses, ids, accum = [], [], r.cfg.grad_accum_steps or 1
     for micro in range(accum):
         with phase("load"):
             own_ids, x, y = next(source)
         with phase("h2d"):
             x = x.to(r.me.device, non_blocking=True)
             y = y.to(r.me.device, non_blocking=True)
-        ids.append(own_ids.numpy())
+        ids.append(own_ids)
         with r.strategy.sync_on(last=micro + 1 == accum):
             with phase("forward"), autocast(r.cfg.precision, r.me.device):
                 loss = cross_entropy(r.model(x), y, reduction="sum")
-            total += loss.detach()
+            losses.append(loss.detach())
             with phase("backward"):  # DDP divides by the world size
                 r.scaler.scale(loss * (r.me.world_size / count)).backward()
     with phase("optimizer"):
@@ -71,11 +70,11 @@ def train_step(
         norm = r.strategy.clip(r.cfg.clip_norm).item()
         if isfinite(norm):
             r.optimizer.step()
-        elif r.scaler.is_enabled() and isfinite(mean(total.clone(), count)):
+        elif r.scaler.is_enabled() and isfinite(mean(losses, count)):
             emit("update_skipped", step=step, scale=r.scaler.get_scale())
         else:
             raise FloatingPointError(f"step {step}: gradient norm {norm}")
         if r.scaler.is_enabled():
             r.scaler.update()
         r.optimizer.zero_grad()
-    return total, np.concatenate(ids)
+    return losses, torch.cat(ids).numpy()

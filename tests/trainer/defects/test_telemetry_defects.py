@@ -77,11 +77,11 @@ def seconds_of_lockstep(
     work: Work, read: Callable[[], Any]
 ) -> dict[str, float]:
     timers = PhaseTimers(torch.device("cuda"), DataParallel())
-    telemetry.observers[:] = [timers]
+    telemetry.attach(timers)
     try:
         d11.run(telemetry.phase, work, read)
     finally:
-        telemetry.observers.clear()
+        telemetry.attach()
     return timers.seconds()
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from select import select
 
 import torch.distributed as dist
 
@@ -11,14 +12,17 @@ from ..telemetry import Observer, emit
 
 EXIT_CODE = 75  # EX_TEMPFAIL: launch again (torchrun itself then reports 1)
 GRACE_SECONDS = 5.0
+POLL_SECONDS = 0.2
 
 
 class Preemption(Observer):
     """On SIGTERM to any rank, all ranks finish the same step, save and leave.
 
-    A rank that was told writes the step to leave at into the store before it
-    joins the step before that; every rank looks there before each step. All
-    ranks must pass that step's all-reduce to get further, so none can miss it.
+    A rank that was told says so in the store, where a thread of every rank
+    looks a few times a second. From then on every rank looks after each of its
+    steps, and counts itself among those who do. Once that is all of them, one
+    writes the next step into the store as the last, before it joins that step:
+    nobody gets past its all-reduce alone, so none can miss it.
 
     A rank that cannot finish its step, since another one hangs or is gone,
     ends itself after GRACE_SECONDS; a checkpoint being published is let be.
@@ -27,9 +31,12 @@ class Preemption(Observer):
     interpreter's wake-up pipe is written to at once.
     """
 
-    def __init__(self, store: dist.Store) -> None:
-        self.store = store
-        self.told, self.idle = threading.Event(), threading.Event()
+    phases = ("checkpoint",)
+
+    def __init__(self, store: dist.Store, world_size: int) -> None:
+        self.store, self.world_size = store, world_size
+        self.alert, self.idle = threading.Event(), threading.Event()
+        self.counted = False
         self.idle.set()
         signals, wake_up = os.pipe()
         os.set_blocking(wake_up, False)
@@ -40,25 +47,34 @@ class Preemption(Observer):
         ).start()
 
     def listen(self, signals: int) -> None:
-        while os.read(signals, 1) != bytes([signal.SIGTERM]):
-            pass
-        self.told.set()
+        while not self.told(signals):
+            if not self.alert.is_set() and self.store.check(["preempted"]):
+                self.alert.set()
+        self.store.set("preempted", "")
+        self.alert.set()
         time.sleep(GRACE_SECONDS)
         self.idle.wait()
         os._exit(EXIT_CODE)
 
+    def told(self, signals: int) -> bool:
+        """Whether SIGTERM comes within POLL_SECONDS."""
+        ready, _, _ = select([signals], [], [], POLL_SECONDS)
+        return bool(ready) and os.read(signals, 1) == bytes([signal.SIGTERM])
+
     def begin(self, phase: str) -> None:
-        if phase == "checkpoint":
-            self.idle.clear()
+        self.idle.clear()
 
     def end(self, phase: str) -> None:
-        if phase == "checkpoint":
-            self.idle.set()
+        self.idle.set()
 
     def wants_stop(self, step: int) -> bool:
+        if not self.alert.is_set():
+            return False
+        if not self.counted:
+            self.counted = bool(self.store.add("looking", 1))
+            emit("preempted", step=step)
         if self.store.check(["leave"]):
             return step >= int(self.store.get("leave"))
-        if self.told.is_set():
+        if self.store.add("looking", 0) == self.world_size:
             self.store.compare_set("leave", "", str(step + 1))
-            emit("preempted", step=step)
         return False

@@ -34,6 +34,8 @@ class SampleRecord(Observer):
     begins.
     """
 
+    phases = ("checkpoint",)
+
     def __init__(self, run_dir: Path, attempt: int, rank: int) -> None:
         path = run_dir / "samples" / f"attempt-{attempt}-rank-{rank}.bin"
         self.file, self.attempt = path.open("ab"), attempt
@@ -44,9 +46,8 @@ class SampleRecord(Observer):
         self.file.write(np.array(head).tobytes() + ids.tobytes())
 
     def begin(self, phase: str) -> None:
-        if phase == "checkpoint":
-            self.file.flush()
-            os.fsync(self.file.fileno())
+        self.file.flush()
+        os.fsync(self.file.fileno())
 
     def event(self, record: dict) -> None:
         if record["event"] in ("run_finished", "run_stopped"):

@@ -9,36 +9,47 @@ import torch
 from ..model import DataParallel
 from ..telemetry import Observer
 
+PHASES = "load", "h2d", "forward", "backward", "optimizer", "checkpoint"
+
 
 class PhaseTimers(Observer):
-    """Adds `phases`, seconds per step since the event before, to `step`.
+    """Adds `phases`, seconds per step since the event before, to `step`; knows
+    which phase began or ended last, and when.
 
     On a GPU a phase ends when its kernels do, not when they are queued: CUDA
     events mark both ends, and are read only at a logged step, which waits for
     the device anyway. `sync` runs from the first gradient bucket launched to
-    the last one done, for the logged step alone; it overlaps `backward`, and
-    `sync_exposed` is the part that outlasts the backward computation.
+    the last one done, in the newest backward pass that DDP timed, which is one
+    in `every`; it overlaps `backward`, and `sync_exposed` is the part that
+    outlasts the computation.
     """
 
-    def __init__(self, device: torch.device, strategy: DataParallel) -> None:
+    phases = PHASES
+
+    def __init__(
+        self, device: torch.device, strategy: DataParallel, every: int = 1
+    ) -> None:
         self.cuda = device.type == "cuda"
-        self.strategy = strategy
+        self.strategy, self.every = strategy, every
+        self.newest = "start", time.perf_counter()  # who began or ended last
         self.open: dict[str, Any] = {}
         self.spans: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
         self.since: tuple[float, int, int] | None = None
 
-    def mark(self) -> Any:
+    def mark(self, place: str) -> Any:
+        self.newest = place, (now := time.perf_counter())
         if not self.cuda:
-            return time.perf_counter()
+            return now
         event = torch.cuda.Event(enable_timing=True)  # gpu
         event.record()  # gpu
         return event  # gpu
 
     def begin(self, phase: str) -> None:
-        self.open[phase] = self.mark()
+        self.open[phase] = self.mark(phase)
 
     def end(self, phase: str) -> None:
-        self.spans[phase].append((self.open.pop(phase), self.mark()))
+        span = self.open.pop(phase), self.mark("after " + phase)
+        self.spans[phase].append(span)
 
     def seconds(self) -> dict[str, float]:
         """Total of each phase since the last call."""
@@ -69,7 +80,7 @@ class PhaseTimers(Observer):
     def event(self, record: dict[str, Any]) -> None:
         now = time.perf_counter()
         if record["event"] == "run_started":
-            self.strategy.ddp._set_ddp_runtime_logging_sample_rate(1)
+            self.strategy.ddp._set_ddp_runtime_logging_sample_rate(self.every)
         if record["event"] == "step":
             step, position = record["step"], record["position"]
             total = self.seconds()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..telemetry import Observer, emit
+from .timers import PhaseTimers
 
 EXIT_CODE = 70  # EX_SOFTWARE
 
@@ -20,32 +21,34 @@ class Watchdog(Observer):
     """
 
     def __init__(
-        self, run_dir: Path, attempt: int, rank: int, seconds: float
+        self,
+        run_dir: Path,
+        attempt: int,
+        rank: int,
+        seconds: float,
+        timers: PhaseTimers,
     ) -> None:
         self.path = run_dir / "stacks" / f"attempt-{attempt}-rank-{rank}.txt"
-        self.seconds, self.where = seconds, "start"
-        self.seen = time.monotonic()
+        self.seconds, self.timers = seconds, timers
         self.over = threading.Event()
         threading.Thread(
             target=self.watch, name="watchdog", daemon=True
         ).start()
 
-    def begin(self, phase: str) -> None:
-        self.where, self.seen = phase, time.monotonic()
-
-    def end(self, phase: str) -> None:
-        self.where, self.seen = f"after {phase}", time.monotonic()
-
     def event(self, record: dict[str, Any]) -> None:
         if record["event"] in ("run_finished", "run_stopped"):
             self.over.set()
 
+    def left(self) -> float:
+        """Seconds until the newest phase will have lasted too long."""
+        return self.timers.newest[1] + self.seconds - time.perf_counter()
+
     def watch(self) -> None:
-        while (left := self.seen + self.seconds - time.monotonic()) > 0:
+        while (left := self.left()) > 0:
             if self.over.wait(left):
                 return
         self.path.parent.mkdir(exist_ok=True)
         with self.path.open("w") as file:
             faulthandler.dump_traceback(file)
-        emit("hang", phase=self.where, seconds=self.seconds)
+        emit("hang", phase=self.timers.newest[0], seconds=self.seconds)
         os._exit(EXIT_CODE)
