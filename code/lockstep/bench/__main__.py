@@ -62,10 +62,9 @@ def check(result: Path = RESULT) -> int:
     """Say whether a result holds the limits. Exit code 1: it does not."""
     found = json.loads(result.read_text())
     said = list(broken(found["summary"]))
-    for model, loops in found["summary"]["steps"].items():
+    for model, over in found["summary"]["over"].items():
         ratios = ", ".join(
-            f"{name} {loop['ratio']['median']:.3f}"
-            for name, loop in sorted(loops.items())
+            f"{ratio['median']:.3f} of {rival}" for rival, ratio in over.items()
         )
         print(f"{model}: {ratios}")
     for sentence in said:

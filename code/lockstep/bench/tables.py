@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+from lockstep.bench.result import RIVALS, held
+from lockstep.bench.settings import LIMIT
+
 LOOPS = {
     "bare": "bare DDP loop",
     "lockstep": "Lockstep",
@@ -18,7 +21,7 @@ SAMPLERS = {
 
 def tables(found: dict[str, Any]) -> str:
     """All of them, in one text."""
-    parts = [steps, checkpoints, orders, machine]
+    parts = [limits, steps, checkpoints, orders, machine]
     return "\n".join(
         f"<!-- --8<-- [start:{part.__name__}] -->\n"
         f"{part(found)}"
@@ -34,16 +37,32 @@ def table(head: list[str], rows: Iterable[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def limits(found: dict[str, Any]) -> str:
+    """The trainer's time over each rival's; what breaks a limit is bold."""
+    rows = []
+    for model, over in found["summary"]["over"].items():
+        row = [sized(model, found)]
+        for rival in RIVALS:
+            middle, low, high = over[rival].values()
+            mark = "" if held(rival, middle) else "**"
+            row.append(f"{mark}{middle:.3f}{mark} ({low:.3f}–{high:.3f})")
+        rows.append(row)
+    allowed = {"bare": f"at most {LIMIT}"}
+    head = [f"over {LOOPS[r]}, {allowed.get(r, 'below 1')}" for r in RIVALS]
+    return table(["model", *head], rows)
+
+
 def steps(found: dict[str, Any]) -> str:
     """CPU time per step, a table for each model."""
     return "\n".join(
         table(
-            [sized(model, found), "CPU ms per step", "over the bare loop"],
+            [sized(model, found), "CPU ms per step", "ratio", "µs more"],
             (
                 [
                     shown,
                     with_quartiles(loops[name]["seconds"], 1e3, 2),
                     with_quartiles(loops[name]["ratio"], 1, 3),
+                    f"{loops[name]['extra']['median'] * 1e6:.0f}",
                 ]
                 for name, shown in LOOPS.items()
             ),
