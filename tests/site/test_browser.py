@@ -145,6 +145,11 @@ def test_every_page_loads_clean_and_keeps_its_place(
             visit.assert_clean(address)
             # 0.1 is where a shift begins to be called bad.
             assert page.evaluate("window.shift") < 0.1, address
+            narrow = page.locator(".admonition-title").evaluate_all(
+                "all => all.filter(bar =>"
+                " bar.clientWidth !== bar.parentElement.clientWidth).length"
+            )
+            assert narrow == 0, address
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
