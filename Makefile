@@ -83,7 +83,7 @@ labs: $(VENV)/.site ## Write the notebooks anew from their sources
 record: install ## Record anew the outputs that pages show
 	$(BIN)python -m lockstep.site.record
 
-# Some ten minutes. It wants the machine for itself: what else runs is noise.
+# A quarter of an hour. It wants the machine for itself: what else runs is noise.
 .PHONY: bench
 bench: install ## Measure the trainer beside a bare loop and two peers
 	$(BIN)python -m lockstep.bench run

@@ -73,6 +73,18 @@ def test_phases_nest_and_observers_leave_in_reverse(notes: list[str]) -> None:
     assert notes == [*begins, "body", *ends]
 
 
+def test_a_room_that_watches_phases_names_them() -> None:
+    """One that does not would be told of none, and never know."""
+    rooms = [
+        room
+        for room in Observer.__subclasses__()
+        if room.__module__.startswith("lockstep.trainer.extensions.")
+    ]
+    assert PhaseTimers in rooms
+    for room in rooms:
+        assert ("begin" in vars(room)) == bool(room.phases), room
+
+
 def test_a_phase_ends_although_its_body_raises(notes: list[str]) -> None:
     caught = pytest.raises(KeyError, match="mine")
     with caught, phase("outer"), phase("inner"):
