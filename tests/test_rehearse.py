@@ -4,6 +4,7 @@ That the cut itself passes, launched by torchrun, is what the walkthrough page
 runs and shows.
 """
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -135,7 +136,7 @@ MISTAKES = {
         3,
         "* warm *",
         "*",
-        "at step 0 the audit expects",
+        "times (step + 1) / (warmup_steps + 1)",
     ),
     "a rank by its node": (
         4,
@@ -209,6 +210,12 @@ MISTAKES = {
         'path / "rank-0.pt", "cpu"',
         "rank 1 draws other numbers than before",
     ),
+    "a restore that does not say from what": (
+        6,
+        "**state, saved=state)",
+        "**state)",
+        "checkpoint_restored lacks saved",
+    ),
     "a run that goes on from another": (
         6,
         "(now := getattr(r.cfg, name)) != was",
@@ -219,13 +226,25 @@ MISTAKES = {
         7,
         'self.who = {"rank": rank, ',
         'self.who = {"rank": 0, ',
-        "name the event, the rank and the attempt",
+        "name the event, this rank and this attempt",
+    ),
+    "events of an earlier attempt": (
+        7,
+        "**what, **self.who}",
+        "**self.who, **what}",
+        "whatever a restored state says",
     ),
     "a record without the step": (
         7,
         'self.who["attempt"], step, position',
         'self.who["attempt"], position, position',
-        "as int64, magic, attempt, step",
+        "int64 words: magic, attempt, step",
+    ),
+    "a record that begins otherwise": (
+        7,
+        'int.from_bytes(b"LOCKSTEP")',
+        'int.from_bytes(b"LOCKSTEP", "little")',
+        "not [5498687660842304848, 0, 3, 192, 5",
     ),
     "answers that are counted twice": (
         7,
@@ -301,6 +320,19 @@ def test_what_is_no_python_is_said_with_its_line(
     with pytest.raises(SystemExit, match="2"):
         rehearsal.main([str(tmp_path / "none.py")])
     assert "no such file" in capsys.readouterr().err
+
+
+def test_all_that_the_logs_lack_is_named(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    whole = {kind: dict.fromkeys(due) for kind, due in cells.LOGGED.items()}
+    del whole["run_started"]["steps"], whole["checkpoint_saved"]
+    with (tmp_path / "events" / "attempt-0-rank-0.jsonl").open("w") as log:
+        for kind, fields in whole.items():
+            log.write(json.dumps({"event": kind, **fields}) + "\n")
+    assert cells.unlogged(tmp_path) == [
+        "run_started lacks steps",
+        "no event checkpoint_saved",
+    ]
 
 
 @pytest.mark.slow

@@ -37,10 +37,20 @@ from lockstep.rehearse.tools import (
 )
 from lockstep.trainer.extensions.audit import audit, permutation_order
 from lockstep.trainer.extensions.events import read_events
-from lockstep.trainer.extensions.record import read_samples
+from lockstep.trainer.extensions.record import MAGIC
 from lockstep.trainer.step import learning_rate
 
 PHASES = {"load", "h2d", "forward", "backward", "sync", "optimizer"}
+RECORD = "int64 words: magic, attempt, step, position, count, ids"
+RESTORED = {"step", "position", "learning_rate", "saved"}
+LOGGED = {  # what the audit, or this rehearsal, reads of each event
+    "run_started": {"world_size", "config", "steps", "seed", "dataset_length"}
+    | {"order"},
+    "step": {"step", "position", "loss", "learning_rate"},
+    "checkpoint_saved": {"step"},
+    "checkpoint_restored": RESTORED,
+    "run_finished": {"step", "position", "loss", "weights_sha256"},
+}
 
 
 def config(cut: Any) -> None:
@@ -130,7 +140,10 @@ def model(cut: Any) -> None:
         due = learning_rate(cfg, step, cfg.max_steps)
         rate = cut.learning_rate(cfg, step)
         expect(
-            rate == due, f"at step {step} the audit expects {due}, not {rate}"
+            rate == due,
+            f"at step {step} the audit expects {due}, not {rate}: a cosine from"
+            " 1 to 0.1, times (step + 1) / (warmup_steps + 1) while that is"
+            " below 1",
         )
 
 
@@ -192,8 +205,8 @@ def step(cut: Any) -> None:
         and abs(sum(losses) / BATCH - loss.item()) < 1e-4,
         "train_step() does not return the share's summed loss and its ids",
     )
-    untimed = ", ".join(sorted(PHASES - r.log.seen))
-    expect(not untimed, f"no phase is named {untimed}")
+    untimed = PHASES - r.log.seen
+    expect(not untimed, f"no phase is named {listed(untimed)}")
     expect(
         refused(cut.train_step, r, micro_batches(cut, r, scale=torch.nan)),
         "a gradient of NaN is applied: raise before the update",
@@ -215,6 +228,13 @@ def checkpoint(cut: Any) -> None:
     r.optimizer.state.clear()
     found = tuple(cut.restore(r))
     expect(found == (4, 0.5), f"restore() gives {found}, and not (4, 0.5)")
+    told = r.log.told.get("checkpoint_restored", {})
+    lack = RESTORED - told.keys() or {"attempt", "loss"} - told["saved"].keys()
+    expect(
+        not lack,
+        f"checkpoint_restored lacks {listed(lack)}: emit the saved state, and"
+        " once more as saved",
+    )
     back = tensors(r)
     expect(
         len(saved) == len(back) and all(map(torch.equal, saved, back)),
@@ -243,7 +263,7 @@ def metrics(cut: Any) -> None:
     """Every rank logs; 1,001 answers are counted once."""
     rank, run_dir = dist.get_rank(), folder("7", "events", "samples")
     log = cut.Log(run_dir, rank, 0, gpu=False)
-    log.emit("greeting", step=3)
+    log.emit("greeting", step=3, attempt=9)  # as a restored state says it
     log.trained_on(3, 3 * BATCH, torch.arange(5))
     with log.phase("load"):
         pass
@@ -252,13 +272,13 @@ def metrics(cut: Any) -> None:
     due = {"event": "greeting", "step": 3, "rank": rank, "attempt": 0}
     expect(
         due.items() <= event.items(),
-        f"emit() wrote {event}: name the event, the rank and the attempt",
+        f"emit() wrote {event}: name the event, this rank and this attempt,"
+        " whatever a restored state says",
     )
-    (record,) = read_samples(run_dir / "samples" / f"{file}.bin")
+    words = np.fromfile(run_dir / "samples" / f"{file}.bin", np.int64).tolist()
+    record = [MAGIC, 0, 3, 3 * BATCH, 5, *range(5)]
     expect(
-        [*record[:3], *record.ids] == [0, 3, 3 * BATCH, *range(5)],
-        f"trained_on() wrote {record}: as int64, magic, attempt, step,"
-        " position, count, ids",
+        words == record, f"trained_on() wrote {words}, not {record}; {RECORD}"
     )
     expect("load" in log.seconds, "phase() adds nothing to seconds")
     x = torch.eye(2)[torch.zeros(1001, dtype=torch.long)]
@@ -298,6 +318,8 @@ def launch(cut: Any) -> None:
         expect(
             code == 0, f"exit code {code} from torchrun {cut.__file__} {asked}"
         )
+    lacking = unlogged(stopped)
+    expect(not lacking, "; ".join(lacking))
     report = audit(stopped)
     expect(report.proven, f"the audit finds {'; '.join(report.findings)}")
     expect(
@@ -316,6 +338,27 @@ def launch(cut: Any) -> None:
         "stopped at step 25 and launched again, it does not end as in one"
         " piece: same loss, same weights",
     )
+
+
+def unlogged(run_dir: Path) -> list[str]:
+    """What each kind of event lacks in the logs of a run; nothing, if whole.
+    Whether a launch was restored at all, the audit sees better."""
+    kinds: dict[str, set[str]] = {}
+    for log in run_dir.glob("events/*.jsonl"):
+        for event in read_events(log):
+            kind = event["event"]
+            kinds[kind] = kinds.get(kind, set(event)) & set(event)
+    return [
+        f"{kind} lacks {listed(lack)}" if kind in kinds else f"no event {kind}"
+        for kind, due in LOGGED.items()
+        if (lack := due - kinds.get(kind, set()))
+        and (kind in kinds or kind != "checkpoint_restored")
+    ]
+
+
+def listed(names: set[str]) -> str:
+    """In one line, in a fixed order."""
+    return ", ".join(sorted(names))
 
 
 # Each check, and what other cells call in its cell.

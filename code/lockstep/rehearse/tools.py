@@ -50,6 +50,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
+        self.told: dict[str, dict[str, Any]] = {}
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -57,7 +58,7 @@ class Listener:
         yield
 
     def emit(self, event: str, **what: Any) -> None:
-        pass
+        self.told[event] = what
 
 
 def replica(cut: Any, **settings: Any) -> SimpleNamespace:
