@@ -13,6 +13,7 @@ PACKAGES = "torch", "accelerate", "lightning-fabric", "torchdata", "numpy"
 
 def about() -> dict[str, str | dict[str, str]]:
     """Revision (`-dirty` if changed since), date, machine and versions."""
+    kernel, *_ = platform.release().split("-")  # without who built it
     describe = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     revision = subprocess.run(
         describe, cwd=Path(__file__).parent, capture_output=True, text=True
@@ -24,7 +25,7 @@ def about() -> dict[str, str | dict[str, str]]:
             "processor": processor(),
             "cores": str(psutil.cpu_count()),
             "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
-            "system": f"{platform.system()} {platform.release()}",
+            "system": f"{platform.system()} {kernel}",
             "file system": file_system(Path.cwd()),
         },
         "versions": {
