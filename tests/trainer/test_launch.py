@@ -324,6 +324,31 @@ def test_sigterm_ends_a_rank_that_can_go_no_further(tmp_path: Path) -> None:
         job.kill()
 
 
+class Gone:
+    """The store of a launcher that is no more."""
+
+    def check(self, keys: list[str]) -> bool:
+        raise dist.DistNetworkError("gone")
+
+
+def test_sigterm_is_heard_without_a_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exits: queue.Queue[int] = queue.Queue()
+    monkeypatch.setattr(os, "_exit", exits.put)
+    monkeypatch.setattr(preemption.time, "sleep", lambda _: None)
+    monkeypatch.setattr(preemption, "POLL_SECONDS", 0.01)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        preemption.Preemption(Gone(), 2)  # type: ignore[arg-type]
+        threading.Event().wait(0.1)  # until it has asked the store
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert exits.get(timeout=PATIENCE) == 75
+    finally:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGTERM, handler)
+
+
 def test_no_hard_exit_while_a_checkpoint_is_published(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

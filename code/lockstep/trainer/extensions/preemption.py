@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from select import select
+from contextlib import suppress
 
 import torch.distributed as dist
 
@@ -45,21 +45,22 @@ class Preemption(Observer):
         threading.Thread(
             target=self.listen, args=(signals,), daemon=True
         ).start()
+        threading.Thread(target=self.poll, daemon=True).start()
 
     def listen(self, signals: int) -> None:
-        while not self.told(signals):
-            if not self.alert.is_set() and self.store.check(["preempted"]):
-                self.alert.set()
-        self.store.set("preempted", "")
+        while os.read(signals, 1) != bytes([signal.SIGTERM]):
+            pass
         self.alert.set()
         time.sleep(GRACE_SECONDS)
         self.idle.wait()
         os._exit(EXIT_CODE)
 
-    def told(self, signals: int) -> bool:
-        """Whether SIGTERM comes within POLL_SECONDS."""
-        ready, _, _ = select([signals], [], [], POLL_SECONDS)
-        return bool(ready) and os.read(signals, 1) == bytes([signal.SIGTERM])
+    def poll(self) -> None:
+        """By a thread of its own: a store that hangs must not hide SIGTERM."""
+        with suppress(RuntimeError):  # it is gone, and nobody can be told
+            while not self.alert.wait(POLL_SECONDS):
+                if self.store.check(["preempted"]):
+                    self.alert.set()
 
     def begin(self, phase: str) -> None:
         self.idle.clear()
@@ -71,6 +72,7 @@ class Preemption(Observer):
         if not self.alert.is_set():
             return False
         if not self.counted:
+            self.store.set("preempted", "")
             self.counted = bool(self.store.add("looking", 1))
             emit("preempted", step=step)
         if self.store.check(["leave"]):
