@@ -25,6 +25,9 @@ SERVER.set_forkserver_preload(
         "torch.distributed",
         "torch.nn.parallel",
         "torch.optim",
+        "torch.distributed.checkpoint.staging",
+        "torch.distributed.checkpoint.state_dict",
+        "torch.distributed.fsdp",
         "torch._dynamo",  # an optimizer's first step imports it
         "sklearn.datasets",
         "safetensors.torch",

@@ -20,16 +20,16 @@ from lockstep.trainer import checkpoint
 from lockstep.trainer.__main__ import launch
 from lockstep.trainer.checkpoint import (
     Manifest,
+    Writer,
     newest_good,
     packed,
     published,
     rng_state,
-    seal,
     seed_rank,
     set_rng_state,
     verify,
     weights_sha256,
-    write_files,
+    write_file,
 )
 from lockstep.trainer.config import ConfigError, TrainConfig
 from lockstep.trainer.extensions.audit import audit
@@ -37,11 +37,19 @@ from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.loop import run
 from lockstep.trainer.model import DataParallel, build_model
 from lockstep.trainer.process import joined
-from lockstep.trainer.telemetry import Observer, attach
+from lockstep.trainer.telemetry import attach
 from tests import ranks
+from tests.chaos.damage import (
+    Log,
+    belonging,
+    bomb,
+    flip_middle,
+    reseal,
+    take_older,
+)
 
 Event = dict[str, Any]
-BROKEN = OSError, LookupError, TypeError, ValueError  # what `verify` raises
+FILES = ["model.safetensors", "optimizer.pt", "rank-0.pt", "scaler.pt"]
 SHORT: Event = {
     "dataset": "toy",
     "global_batch_size": 24,
@@ -165,109 +173,7 @@ def test_a_run_killed_at_any_moment_of_publishing_ends_the_same(
     assert restarted_from == {"the start", "step-00000002", "step-00000004"}
 
 
-# Damage
-
-
-def flip(path: Path, at: int) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 1
-    path.write_bytes(raw)
-
-
-def flip_first(path: Path) -> None:
-    flip(path, 0)
-
-
-def flip_middle(path: Path) -> None:
-    flip(path, path.stat().st_size // 2)
-
-
-def flip_last(path: Path) -> None:
-    flip(path, -1)
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def append(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"\0")
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
-def swap(path: Path) -> None:
-    """With another file of the same checkpoint."""
-    other = path.with_name(
-        "scaler.pt" if path.name != "scaler.pt" else "optimizer.pt"
-    )
-    mine, others = path.read_bytes(), other.read_bytes()
-    path.write_bytes(others)
-    other.write_bytes(mine)
-
-
-def take_older(path: Path) -> None:
-    """The file of the checkpoint before: whole, and not of this step."""
-    older = path.parent.with_name("step-00000002") / path.name
-    path.write_bytes(older.read_bytes())
-
-
-def link(path: Path) -> None:
-    """A link to the same bytes, which somebody else may change later."""
-    away = path.parent.parent.parent / path.name
-    path.rename(away)
-    path.symlink_to(away)
-
-
-def directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-class Bomb:
-    """Unpickled, it leaves a file behind."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.marker,)
-
-
-def bomb(path: Path) -> None:
-    raw = BytesIO()
-    torch.save(Bomb(path.parent.parent / "executed"), raw)
-    path.write_bytes(raw.getvalue())
-
-
-FILES = ["model.safetensors", "optimizer.pt", "rank-0.pt", "scaler.pt"]
-DAMAGE = [flip_first, flip_middle, flip_last, truncate, empty, append, remove]
-DAMAGE += [swap, take_older, link, directory, bomb]
-# No damage: an unused scaler is the same at every step, and what a link to
-# the manifest says is sealed.
-SAME = [(take_older, "scaler.pt"), (link, "manifest.json")]
-CASES = [
-    (damage, name)
-    for damage in DAMAGE
-    for name in [*FILES, "manifest.json"]
-    if (damage, name) not in SAME
-]
-
-
-class Log(Observer):
-    """The events of this process."""
-
-    def __init__(self) -> None:
-        self.seen: list[Event] = []
-
-    def event(self, record: Event) -> None:
-        self.seen.append(record)
+# Damage: a thousand kinds of it are in test_corruption.py
 
 
 @pytest.fixture
@@ -277,86 +183,6 @@ def told() -> Iterator[list[Event]]:
     attach(log)
     yield log.seen
     attach()
-
-
-def belonging(manifest: Manifest) -> Manifest:
-    """What a run says of itself, so that `manifest` is one of its own."""
-    of_a_run = "config", "config_digest", "global_batch_size", "seed"
-    of_its_data = "dataset_length", "dataset_fingerprint"
-    return {name: manifest[name] for name in (*of_a_run, *of_its_data)}
-
-
-def assert_set_aside(run_dir: Path, told: list[Event]) -> None:
-    """Restoring passes over step 4, says so, and takes step 2."""
-    root = run_dir / "checkpoints"
-    older = verify(root / "step-00000002")
-    found = newest_good(root, belonging(older))
-    assert found == (root / "step-00000002", older)
-    assert names(run_dir) == ["damaged-step-00000004", "step-00000002"]
-    assert [e["event"] for e in told] == ["checkpoint_damaged"]
-    assert told[0]["checkpoint"] == "step-00000004"
-    assert told[0]["reason"]
-    assert not (root / "executed").exists()
-
-
-@pytest.mark.parametrize(("damage", "name"), CASES)
-def test_damage_is_found_and_set_aside(
-    damage: Callable[[Path], None],
-    name: str,
-    stopped: Path,
-    told: list[Event],
-) -> None:
-    damage(stopped / "checkpoints" / "step-00000004" / name)
-    assert_set_aside(stopped, told)
-
-
-EDITS: dict[str, Any] = {
-    "step": 40,
-    "position": 0,
-    "world_size": 2,
-    "seed": 1,
-    "files": {},
-    "sha256": "0" * 64,
-}
-
-
-@pytest.mark.parametrize("name", EDITS)
-def test_an_edited_manifest_is_found(
-    name: str, stopped: Path, told: list[Event]
-) -> None:
-    path = stopped / "checkpoints" / "step-00000004" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps(manifest | {name: EDITS[name]}))
-    assert_set_aside(stopped, told)
-
-
-@pytest.mark.parametrize(
-    "text", ["[]", "{}", "7", "null", '"text"', "{", "\xff"]
-)
-def test_a_manifest_of_another_shape_is_found(
-    text: str, stopped: Path, told: list[Event]
-) -> None:
-    path = stopped / "checkpoints" / "step-00000004" / "manifest.json"
-    path.write_bytes(text.encode("latin-1"))
-    assert_set_aside(stopped, told)
-
-
-def test_any_flipped_bit_of_a_manifest_is_found_or_says_the_same(
-    stopped: Path,
-) -> None:
-    folder = stopped / "checkpoints" / "step-00000004"
-    manifest, raw = verify(folder), (folder / "manifest.json").read_bytes()
-    unseen = 0
-    for place in range(0, len(raw), 3):
-        bits = bytearray(raw)
-        bits[place] ^= 1 << place % 8
-        (folder / "manifest.json").write_bytes(bits)
-        try:
-            assert verify(folder) == manifest
-            unseen += 1
-        except BROKEN:
-            pass
-    assert unseen < len(raw) / 300  # as e and E in a number
 
 
 def test_every_checkpoint_may_be_damaged(
@@ -389,27 +215,13 @@ def test_after_damage_the_run_ends_the_same_under_other_names(
 def test_a_sealed_pickle_with_code_runs_nothing(stopped: Path) -> None:
     """Even a forger who knows the format: only tensors and data are loaded."""
     folder = newest(stopped)
-    bomb(folder / "optimizer.pt")
+    marker = bomb(folder / "optimizer.pt")
     reseal(folder)
     with pytest.raises(ranks.RankError, match="UnpicklingError"):
         train(stopped)
-    assert not (folder.parent / "executed").exists()
+    assert not marker.exists()
     torch.load(folder / "optimizer.pt", weights_only=False)
-    assert (folder.parent / "executed").exists()  # it would have
-
-
-def reseal(folder: Path, **changed: Any) -> None:
-    """A manifest that fits what is there now, and says `changed`."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text()) | changed
-    manifest.pop("sha256")
-    contents = {
-        name: (folder / name).read_bytes() for name in manifest["files"]
-    }
-    manifest["files"] = write_files(folder, contents)
-    manifest["sha256"] = seal(manifest)
-    path.write_text(json.dumps(manifest))
-    verify(folder)
+    assert marker.exists()  # it would have
 
 
 # What is published, and kept
@@ -504,19 +316,20 @@ def failing(given: Event, at: int) -> tuple[str, list[list[str]], list[Event]]:
     cfg = TrainConfig(**given)
     tries: list[list[str]] = []
 
-    def write(folder: Path, contents: dict[str, bytes]) -> Manifest:
-        step = 2 * (1 + len(tries))
-        tries.append(good(cfg.run_dir))
-        if step == at and int(os.environ["RANK"]) == 1:
-            raise OSError("rank 1 has no space left")
-        return write_files(folder, contents)
+    class Full(Writer):
+        def write(self, folder: Path, state: Event) -> Manifest:
+            step = 2 * (1 + len(tries))
+            tries.append(good(cfg.run_dir))
+            if step == at and int(os.environ["RANK"]) == 1:
+                raise OSError("rank 1 has no space left")
+            return super().write(folder, state)
 
     raised, log = "", Log()
     with joined(cfg.timeout_seconds, ranks.store()) as me:
         attach(log)
         cfg = cfg.for_launch(me.world_size, {})
         try:
-            run(cfg, me, 0, DataParallel(), write)
+            run(cfg, me, 0, DataParallel(), Full())
         except OSError as error:
             raised = str(error)
     return raised, tries, log.seen
@@ -672,12 +485,11 @@ def test_ranks_are_seeded_apart_and_again_alike() -> None:
 
 
 def test_the_writer_tells_what_it_wrote(tmp_path: Path) -> None:
-    wrote = write_files(tmp_path, {"a": b"abc", "b": b""})
+    wrote = write_file(tmp_path / "a", b"abc")
     assert (tmp_path / "a").read_bytes() == b"abc"
-    assert wrote["a"]["bytes"] == 3
+    assert wrote["bytes"] == 3
     # The published digest of "abc" (FIPS 180-2, appendix B.1).
-    assert wrote["a"]["sha256"].startswith("ba7816bf8f01cfea414140de5dae2223")
-    assert set(wrote) == {"a", "b"}
+    assert wrote["sha256"].startswith("ba7816bf8f01cfea414140de5dae2223")
 
 
 def test_the_digest_of_weights_is_of_all_that_they_are() -> None:

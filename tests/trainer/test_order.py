@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
 from lockstep.trainer import order
-from lockstep.trainer.order import (
-    BLOCK,
-    GlobalOrder,
+from lockstep.trainer.extensions.sampler import (
     ResumeAwareDistributedSampler,
 )
+from lockstep.trainer.order import BLOCK, GlobalOrder
 
 Shuffle = Callable[[int, int], np.ndarray]  # (n, draw) to (n,) ids
 

@@ -74,7 +74,7 @@ def train(
         set_rate(r, r.cfg.learning_rate)
         total, _ = train_step(r, source, count, step)
         losses.append(mean(total, count))
-    return losses, plain(r.strategy.full_state())
+    return losses, plain(r.strategy.full_state(r.strategy.module))
 
 
 def plain(weights: dict[str, Tensor]) -> dict[str, np.ndarray]:
@@ -185,7 +185,7 @@ def mean_of_means(
         set_rate(r, r.cfg.learning_rate)
         total, _ = train_step(r, source, count, step)
         losses.append(mean(total, count))
-    return losses, plain(r.strategy.full_state())
+    return losses, plain(r.strategy.full_state(r.strategy.module))
 
 
 def test_a_rank_without_samples_still_takes_part(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def two_samples(
 
 def flat(r: Replica) -> np.ndarray:
     """All weights, in one vector of their own."""
-    weights = plain(r.strategy.full_state()).values()
+    weights = plain(r.strategy.full_state(r.strategy.module)).values()
     return np.concatenate([value.flatten() for value in weights])
 
 

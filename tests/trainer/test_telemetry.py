@@ -111,11 +111,11 @@ def test_an_observer_adds_to_an_event_for_those_after_it(
 def test_the_log_is_json_lines_that_are_appended(tmp_path: Path) -> None:
     path = tmp_path / "events" / "attempt-2-rank-1.jsonl"
     path.parent.mkdir()
-    log = EventLog(tmp_path, 2, 1, "run")
+    log = EventLog(tmp_path, 2, 1, "run", {})
     log.event({"event": "a", "text": "two\nlines"})
     # Handed over at once: whoever is killed now has said it.
     assert len(list(read_events(path))) == 1
-    EventLog(tmp_path, 2, 1, "run").event({"event": "b"})
+    EventLog(tmp_path, 2, 1, "run", {}).event({"event": "b"})
     who = {"run_id": "run", "attempt": 2, "rank": 1}
     assert list(read_events(path)) == [
         who | {"event": "a", "text": "two\nlines"},
@@ -186,7 +186,7 @@ RUN = {"config", "config_digest", "global_batch_size", "seed"}
 RUN |= {"dataset_length", "dataset_fingerprint"}
 RATES = {"step_seconds", "samples_per_second", "phases"}
 HELD = {
-    "run_started": RUN | {"steps", "world_size", "torch_version"},
+    "run_started": RUN | {"steps", "world_size", "torch_version", "options"},
     "step": STATE | {"loss", "share_loss"} | RATES,
     "update_skipped": {"step", "scale"},
     "checkpoint_saved": {"step", "seconds", "checkpoint", "bytes"},

@@ -16,7 +16,8 @@ import psutil
 
 # The trainer's order, as the drop-in for torch's sampler.
 SAMPLERS = {
-    "lockstep": "lockstep.trainer.order:ResumeAwareDistributedSampler",
+    "lockstep": "lockstep.trainer.extensions.sampler"
+    ":ResumeAwareDistributedSampler",
     "torch": "torch.utils.data:DistributedSampler",
     "torchdata": "torchdata.stateful_dataloader.sampler"
     ":StatefulDistributedSampler",

@@ -29,11 +29,11 @@ class Saves(Observer):
         if phase == "checkpoint":
             wall, cpu = self.begun
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            self.all.append({"wall": wall, "cpu": cpu})
+            self.all.append({"wall": wall, "cpu": cpu, "bytes": self.bytes})
 
     def event(self, record: dict[str, Any]) -> None:
         if record["event"] == "checkpoint_saved":
-            self.all[-1]["bytes"] = record["bytes"]
+            self.bytes = float(record["bytes"])
 
 
 def saving(

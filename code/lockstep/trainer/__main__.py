@@ -4,7 +4,8 @@ import io
 import os
 import sys
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import torch.distributed as dist
 import tyro
@@ -12,12 +13,14 @@ from rich.console import Console
 
 from .config import ConfigError, TrainConfig
 from .extensions.events import EventLog
+from .extensions.faults import Faults
 from .extensions.launcher import (
     end_with_parent,
     leave,
     let_rank_0_speak,
     store_of_this_launch,
 )
+from .extensions.options import Options
 from .extensions.preemption import EXIT_CODE, Preemption
 from .extensions.progress import ProgressBar
 from .extensions.record import SampleRecord
@@ -25,17 +28,30 @@ from .extensions.run_directory import Identity, claimed
 from .extensions.timers import PhaseTimers
 from .extensions.watchdog import Watchdog
 from .loop import run
-from .model import DataParallel
 from .process import joined
 from .telemetry import Observer, attach
 
+Unprefixed = tyro.conf.arg(name="")
+APPEND = (tyro.conf.UseAppendAction,)  # --fault A --fault B
 
-def launch(cfg: TrainConfig, store: dist.Store | None = None) -> dict[str, Any]:
+
+@dataclass(frozen=True)
+class Command:
+    """Train, or go on with the run that is in --run-dir."""
+
+    run: Annotated[TrainConfig, Unprefixed]
+    options: Annotated[Options, Unprefixed]
+
+
+def launch(
+    cfg: TrainConfig,
+    store: dist.Store | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> dict[str, Any]:
     """Run `cfg` as this rank, every room attached; returns the last event.
 
     Raises ConfigError, on every rank alike, for what cannot be run.
     """
-    strategy = DataParallel()
     store = store or store_of_this_launch()
     with (
         # Twice: the watchdog comes first, and says who waits and where.
@@ -45,13 +61,16 @@ def launch(cfg: TrainConfig, store: dist.Store | None = None) -> dict[str, Any]:
     ):
         cfg, attempt, run_id = claim
         place = cfg.run_dir, attempt, me.rank
+        strategy = options.make_strategy(me)
         timers = PhaseTimers(me.device, strategy, cfg.log_every_steps)
         rooms: list[Observer] = [
             timers,
             SampleRecord(*place),
-            Preemption(store, me.world_size),
-            Watchdog(*place, cfg.timeout_seconds, timers),
-            EventLog(*place, run_id),
+            Preemption(store, me.world_size, held),
+            Watchdog(
+                *place, me.world_size, cfg.timeout_seconds, timers, store, held
+            ),
+            EventLog(*place, run_id, asdict(options)),
         ]
         console = Console(stderr=True)
         if me.rank == 0:
@@ -59,8 +78,10 @@ def launch(cfg: TrainConfig, store: dist.Store | None = None) -> dict[str, Any]:
             if console.is_terminal:
                 rooms.append(bar := ProgressBar(console))
                 held.callback(bar.close)
+        if options.fault:
+            rooms.append(Faults(options.fault, cfg, me, attempt, strategy))
         attach(*rooms)
-        return run(cfg, me, attempt, strategy)
+        return run(cfg, me, attempt, strategy, options.make_writer())
 
 
 def main(args: list[str] | None = None) -> int:
@@ -71,11 +92,13 @@ def main(args: list[str] | None = None) -> int:
     said = io.StringIO()
     try:
         if first:
-            cfg = tyro.cli(TrainConfig, args=args, prog="lockstep.trainer")
+            command = tyro.cli(
+                Command, args=args, prog="lockstep.trainer", config=APPEND
+            )
         else:  # rank 0 speaks for all
             with redirect_stderr(said), redirect_stdout(said):
-                cfg = tyro.cli(TrainConfig, args=args)
-        last = launch(cfg)
+                command = tyro.cli(Command, args=args, config=APPEND)
+        last = launch(command.run, options=command.options)
     except (SystemExit, ConfigError) as stop:
         if isinstance(stop, SystemExit):  # tyro has spoken: an error, or help
             code = int(stop.code or 0)

@@ -5,9 +5,9 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,83 @@ import torch.distributed as dist
 from .config import require_same
 from .process import on_rank0
 from .step import Replica
-from .telemetry import emit
+from .telemetry import emit, phase
 
 Manifest = dict[str, Any]
-Writer = Callable[[Path, dict[str, bytes]], Manifest]
 
 
-def write_files(folder: Path, contents: dict[str, bytes]) -> Manifest:
-    """The plain writer: when it returns, the bytes are on the disk."""
-    wrote = {}
-    for name, data in contents.items():
-        (folder / name).write_bytes(data)
-        sync(folder / name)
-        digest = hashlib.sha256(data).hexdigest()
-        wrote[name] = {"bytes": len(data), "sha256": digest}
-    return wrote
+class Writer:
+    """Writes whole tensors, one file each, and waits until they are on the
+    disk. A room may write other files, or later; what is published, and that
+    it is, is decided below."""
+
+    group: dist.ProcessGroup | None = None  # the default one
+
+    def save(self, r: Replica, manifest: Manifest, leaving: bool) -> None:
+        """Publish the state of this moment. All ranks call it."""
+        with phase("checkpoint"):
+            self.finish(r, manifest, self.state(r), leaving)
+
+    def finish(
+        self, r: Replica, manifest: Manifest, state: dict[str, Any],
+        leaving: bool,
+    ) -> None:
+        """Write `state`, publish, and say so. What one rank cannot write is
+        published by none, and training goes on, unless it is `leaving`."""
+        begun, everyone = perf_counter(), [None] * r.me.world_size
+        step, tmp = manifest["step"], r.cfg.run_dir / "checkpoints" / "tmp"
+        try:
+            on_rank0(lambda: fresh(tmp), self.group)
+            try:
+                mine: Any = self.write(tmp, state)
+            except OSError as error:
+                mine = error
+            dist.all_gather_object(everyone, mine, self.group)
+            saved = on_rank0(
+                lambda: publish(r, tmp, manifest, everyone), self.group)
+        except (OSError, ValueError) as error:
+            emit("checkpoint_failed", step=step, reason=str(error))
+            if leaving:
+                raise
+        else:
+            seconds = perf_counter() - begun
+            emit("checkpoint_saved", step=step, seconds=seconds, **saved)
+
+    def state(self, r: Replica) -> dict[str, Any]:
+        """What this rank is to write, by file name; no copy."""
+        own = {f"rank-{r.me.rank}.pt": rng_state()}
+        whole = {
+            "model.safetensors": r.strategy.full_state(r.strategy.module),
+            "optimizer.pt": r.strategy.full_state(r.optimizer),
+            "scaler.pt": r.scaler.state_dict()}
+        return own | whole if r.me.rank == 0 else own
+
+    def write(self, folder: Path, state: dict[str, Any]) -> Manifest:
+        """What was written, by file name: size and digest."""
+        return {name: write_file(folder / name, packed(value, name))
+                for name, value in state.items()}
+
+    def load(self, r: Replica, folder: Path) -> None:
+        """Model, optimizer and scaler, as `state` found them."""
+        weights = safetensors.torch.load_file(folder / "model.safetensors")
+        r.strategy.load(r.strategy.module, weights)
+        r.strategy.load(r.optimizer, unpacked(folder / "optimizer.pt"))
+        r.scaler.load_state_dict(unpacked(folder / "scaler.pt"))
+
+
+def fresh(folder: Path) -> None:
+    """Make `folder` anew, whatever an earlier try left there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def write_file(path: Path, data: bytes) -> Manifest:
+    """When it returns, the bytes are on the disk."""
+    with phase("write"):
+        path.write_bytes(data)
+    with phase("fsync"):
+        sync(path)
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def sync(path: Path) -> None:
@@ -42,24 +104,10 @@ def sync(path: Path) -> None:
     os.close(handle)
 
 
-def save(r: Replica, manifest: Manifest, write: Writer) -> Manifest:
-    """Publish every rank's state; returns its name and size. All ranks call
-    it; if one cannot write, all raise its OSError and nothing is replaced."""
-    folder = r.cfg.run_dir / "checkpoints" / "tmp"
-    on_rank0(lambda: shutil.rmtree(folder, ignore_errors=True))
-    on_rank0(lambda: folder.mkdir(parents=True))
-    contents, weights = {}, r.strategy.full_state()
-    contents[f"rank-{r.me.rank}.pt"] = packed(rng_state())
-    if r.me.rank == 0:
-        contents["model.safetensors"] = safetensors.torch.save(weights)
-        contents["optimizer.pt"] = packed(r.optimizer.state_dict())
-        contents["scaler.pt"] = packed(r.scaler.state_dict())
-    everyone: list[Any] = [None] * r.me.world_size
-    try:
-        dist.all_gather_object(everyone, write(folder, contents))
-    except OSError as error:
-        dist.all_gather_object(everyone, error)
-    return on_rank0(lambda: publish(r, folder, manifest, everyone))
+def digest(path: Path) -> str:
+    """SHA-256 of a file, which need not fit into memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def publish(r: Replica, tmp: Path, manifest: Manifest, wrote: list) -> Manifest:
@@ -69,16 +117,19 @@ def publish(r: Replica, tmp: Path, manifest: Manifest, wrote: list) -> Manifest:
             raise files
         manifest["files"] = manifest.get("files", {}) | files
     manifest["sha256"] = seal(manifest)
-    write_files(tmp, {"manifest.json": json.dumps(manifest).encode()})
-    sync(tmp)
+    with phase("manifest"):
+        write_file(tmp / "manifest.json", json.dumps(manifest).encode())
+        sync(tmp)
     root, name = tmp.parent, f"step-{manifest['step']:08d}"
     if any(root.glob(f"*{name}*")):  # a name is never used twice
         name += f"-a{manifest['attempt']}"
-    tmp.rename(root / name)
-    sync(root)
-    verify(root / name)  # only while this one is good may another go
-    for old in published(root)[r.cfg.keep_checkpoints :]:
-        shutil.rmtree(old.rename(tmp))
+    with phase("rename"):
+        tmp.rename(root / name)
+        sync(root)
+    with phase("prune"):
+        verify(root / name)  # only while this one is good may another go
+        for old in published(root)[r.cfg.keep_checkpoints :]:
+            shutil.rmtree(old.rename(tmp))
     size = sum(file["bytes"] for file in manifest["files"].values())
     return {"checkpoint": name, "bytes": size}
 
@@ -105,29 +156,24 @@ def verify(path: Path) -> Manifest:
     if manifest["sha256"] != seal(manifest):
         raise ValueError("manifest.json is not as published")
     for name, wrote in manifest["files"].items():
-        with (path / name).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != wrote["sha256"]:
+        if digest(path / name) != wrote["sha256"]:
             raise ValueError(f"{name} is not as published")
     return manifest
 
 
-def restore(r: Replica, belongs: Manifest) -> Manifest | None:
+def restore(r: Replica, belongs: Manifest, writer: Writer) -> Manifest | None:
     """Load the newest good checkpoint, the same on all ranks; its manifest.
     ConfigError, if it does not belong to the run that `belongs` describes."""
     root = r.cfg.run_dir / "checkpoints"
-    def load(name: str) -> Any:
-        return torch.load(folder / name, "cpu", weights_only=True)
     if not (found := on_rank0(lambda: newest_good(root, belongs))):
         return None
     folder, manifest = found
-    r.strategy.load(safetensors.torch.load_file(folder / "model.safetensors"))
-    r.optimizer.load_state_dict(load("optimizer.pt"))
-    r.scaler.load_state_dict(load("scaler.pt"))
+    writer.load(r, folder)
     if manifest["world_size"] == r.me.world_size:
-        set_rng_state(load(f"rank-{r.me.rank}.pt"))
+        set_rng_state(unpacked(folder / f"rank-{r.me.rank}.pt"))
     else:  # other ranks, other states: a function of (seed, rank, step)
-        seed_rank(r.cfg.seed, r.me.rank, manifest["step"])
+        seed_rank(*(key := (r.cfg.seed, r.me.rank, manifest["step"])))
+        emit("random_state_derived", key=key, saved=manifest["world_size"])
     return manifest | {"checkpoint": folder.name}
 
 
@@ -146,10 +192,17 @@ def newest_good(root: Path, belongs: Manifest) -> tuple[Path, Manifest] | None:
     return None
 
 
-def packed(state: Any) -> bytes:
-    """Tensors and plain data, as `torch.load(weights_only=True)` wants."""
-    torch.save(state, buffer := BytesIO())
+def packed(value: Any, name: str = "") -> bytes:
+    """As a file of that name: safetensors, or what `unpacked` reads."""
+    if name.endswith(".safetensors"):
+        return safetensors.torch.save(value)
+    torch.save(value, buffer := BytesIO())
     return buffer.getvalue()
+
+
+def unpacked(path: Path) -> Any:
+    """Tensors and plain data on the CPU; nothing in the file is executed."""
+    return torch.load(path, "cpu", weights_only=True)
 
 
 def seed_rank(*key: int) -> None:

@@ -1,6 +1,5 @@
 """The run, from its configuration to its last event."""
 
-import time
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from .model import DataParallel, build_model
 from .precision import autocast, make_scaler
 from .process import Process
 from .step import Replica, learning_rate, mean, train_step
-from .telemetry import emit, observers, phase
+from .telemetry import emit, observers
 
 
 def build(
@@ -48,7 +47,7 @@ def evaluate(r: Replica, data: Samples) -> float:
 def run(
     cfg: TrainConfig, me: Process, attempt: int = 0,
     strategy: DataParallel | None = None,
-    write: checkpoint.Writer = checkpoint.write_files,
+    writer: checkpoint.Writer | None = None,
 ) -> dict[str, Any]:
     """Train to the end or to `stop_at_step`; returns the last event."""
     data, held_out = load_dataset(cfg)
@@ -58,6 +57,7 @@ def run(
     total = limit * batch if limit else (cfg.max_epochs or 1) * n
     steps = -(-total // batch)
     r = build(cfg, me, data, strategy or DataParallel())
+    writer = writer or checkpoint.Writer()
 
     def state(step: int) -> dict[str, Any]:
         """What a checkpoint of `step` says, and must hold once loaded."""
@@ -76,7 +76,7 @@ def run(
             "torch_version": torch.__version__}
     emit("run_started", steps=steps, **here, **belongs)
     step, loss = 0, 0.0
-    if old := checkpoint.restore(r, belongs):
+    if old := checkpoint.restore(r, belongs, writer):
         step, loss = old["step"], old["loss"]
         require_same(state(step), {name: old[name] for name in state(step)})
         names = "checkpoint", "attempt", "world_size", "loss"
@@ -100,23 +100,15 @@ def run(
         leaving = step == stop or any(o.wants_stop(step) for o in observers)
         saving = leaving or step % cfg.checkpoint_every_steps == 0
         if saving or step == first + 1 or step % cfg.log_every_steps == 0:
-            own = sum(map(float, losses)) / max(1, len(ids))  # a sick rank's
             loss = mean(losses, count)
+            own = torch.stack(losses).sum().item() / max(1, len(ids))
+            # Beside the global loss that of this share: a sick rank's differs.
             emit("step", loss=loss, share_loss=own, **state(step))
         if saving:
             manifest = {**state(step), **belongs, **here, "loss": loss}
-            begun = time.perf_counter()
-            try:
-                with phase("checkpoint"):
-                    saved = checkpoint.save(r, manifest, write)
-            except (OSError, ValueError) as error:
-                emit("checkpoint_failed", step=step, reason=str(error))
-                if leaving:
-                    raise
-            else:
-                seconds = time.perf_counter() - begun
-                emit("checkpoint_saved", step=step, seconds=seconds, **saved)
+            writer.save(r, manifest, leaving)
     return emit(
         "run_finished" if step >= stop else "run_stopped", step=step, loss=loss,
         position=min(step * batch, total), accuracy=evaluate(r, held_out),
-        weights_sha256=checkpoint.weights_sha256(r.strategy.full_state()))
+        weights_sha256=checkpoint.weights_sha256(
+            r.strategy.full_state(r.strategy.module)))

@@ -1,10 +1,12 @@
 """What is trained, and the strategy that keeps its replicas in lock-step."""
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from .config import TrainConfig
 
@@ -36,10 +38,10 @@ class DataParallel:
         """Clips; returns the global norm before, the same on every rank."""
         return nn.utils.clip_grad_norm_(self.module.parameters(), norm)
 
-    def full_state(self) -> dict[str, Tensor]:
-        """Whole tensors by unwrapped name."""
-        return self.module.state_dict()
+    def full_state(self, of: nn.Module | Optimizer) -> dict[str, Any]:
+        """Of `module` or its optimizer, in whole tensors. All ranks call it."""
+        return of.state_dict()
 
-    def load(self, weights: dict[str, Tensor]) -> None:
+    def load(self, into: nn.Module | Optimizer, state: dict[str, Any]) -> None:
         """The inverse of `full_state`."""
-        self.module.load_state_dict(weights)
+        into.load_state_dict(state)

@@ -42,7 +42,9 @@ def joined(seconds: float, store: dist.Store | None) -> Iterator[Process]:
         dist.destroy_process_group()
 
 
-def on_rank0(decide: Callable[[], Any]) -> Any:
+def on_rank0(
+    decide: Callable[[], Any], group: dist.ProcessGroup | None = None
+) -> Any:
     """Rank 0 decides; every rank gets what that returned, or raised."""
     box: list[Any] = [None, None]
     if dist.get_rank() == 0:
@@ -50,7 +52,7 @@ def on_rank0(decide: Callable[[], Any]) -> Any:
             box[0] = decide()
         except Exception as error:
             box[1] = error
-    dist.broadcast_object_list(box, device=torch.device("cpu"))
+    dist.broadcast_object_list(box, group=group, device=torch.device("cpu"))
     if box[1] is not None:
         raise box[1]
     return box[0]

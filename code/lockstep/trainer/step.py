@@ -63,7 +63,7 @@ def train_step(
             with phase("forward"), autocast(r.cfg.precision, r.me.device):
                 loss = cross_entropy(r.model(x), y, reduction="sum")
             losses.append(loss.detach())
-            with phase("backward"):  # DDP divides by the world size
+            with phase("backward"):  # which divides by the world size
                 r.scaler.scale(loss * (r.me.world_size / count)).backward()
     with phase("optimizer"):
         r.scaler.unscale_(r.optimizer)

@@ -68,11 +68,10 @@ def restore_as_lockstep(settings: dict[str, Any]) -> Any:
     replica = build(cfg, me, load_dataset(cfg)[0], DataParallel())
     about = {"config": cfg.identity()}
     counts = {"step": 1, "attempt": 0, "world_size": me.world_size}
+    writer = checkpoint.Writer()
     return drawn_again(
-        lambda: checkpoint.save(
-            replica, about | counts, checkpoint.write_files
-        ),
-        lambda: checkpoint.restore(replica, about),
+        lambda: writer.save(replica, about | counts, leaving=True),
+        lambda: checkpoint.restore(replica, about, writer),
     )
 
 
@@ -135,17 +134,17 @@ def died_mid_write(
 
 
 def lockstep_dies(settings: dict[str, Any]) -> None:
-    writes = 0
+    class Dying(checkpoint.Writer):
+        writes = 0
 
-    def write(folder: Path, contents: dict[str, bytes]) -> checkpoint.Manifest:
-        nonlocal writes
-        writes += 1
-        if writes == 2:
-            d10.die_mid_write()
-        return checkpoint.write_files(folder, contents)
+        def write(self, *where_and_what: Any) -> checkpoint.Manifest:
+            self.writes += 1
+            if self.writes == 2:
+                d10.die_mid_write()
+            return super().write(*where_and_what)
 
     me = group()
-    run(TrainConfig(**settings).for_launch(1, {}), me, write=write)
+    run(TrainConfig(**settings).for_launch(1, {}), me, writer=Dying())
 
 
 def test_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(

@@ -195,13 +195,19 @@ def test_10_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
     )
 
 
+def log_on_a_gpu(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[interview.Log, telemetry.Gpu]:
+    for part in ("events", "samples"):
+        (run_dir / part).mkdir()
+    gpu = telemetry.Gpu(monkeypatch)
+    return interview.Log(run_dir, 0, 0, gpu=True), gpu
+
+
 def test_11_phases_hold_their_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in ("events", "samples"):
-        (tmp_path / part).mkdir()
-    gpu = telemetry.Gpu(monkeypatch)
-    log = interview.Log(tmp_path, 0, 0, gpu=True)
+    log, gpu = log_on_a_gpu(tmp_path, monkeypatch)
     log.timing = True
     d11.run(log.phase, gpu.work, gpu.synchronize)
     telemetry.check_phases_hold_their_kernels(log.seconds, telemetry.EXACT)
@@ -218,10 +224,7 @@ def test_11_one_host_read_per_step(tmp_path: Path) -> None:
 def test_11_a_plain_step_never_waits_for_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in ("events", "samples"):
-        (tmp_path / part).mkdir()
-    gpu = telemetry.Gpu(monkeypatch)
-    log = interview.Log(tmp_path, 0, 0, gpu=True)
+    log, gpu = log_on_a_gpu(tmp_path, monkeypatch)
     d11.run(log.phase, gpu.work, lambda: None)
     assert time.perf_counter() < 0.01  # three launches of 1 ms, no kernel
 

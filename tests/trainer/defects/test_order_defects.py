@@ -17,9 +17,11 @@ from lockstep.drills.silent import d02_progress_counts_draws as d02
 from lockstep.drills.silent import d06_sampler_pads as d06
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import Samples
+from lockstep.trainer.extensions.sampler import (
+    ResumeAwareDistributedSampler,
+)
 from lockstep.trainer.loop import evaluate
 from lockstep.trainer.model import DataParallel
-from lockstep.trainer.order import ResumeAwareDistributedSampler
 from lockstep.trainer.precision import make_scaler
 from lockstep.trainer.step import Replica
 from tests import ranks

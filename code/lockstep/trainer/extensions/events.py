@@ -16,13 +16,21 @@ class EventLog(Observer):
     """
 
     def __init__(
-        self, run_dir: Path, attempt: int, rank: int, run_id: str
+        self,
+        run_dir: Path,
+        attempt: int,
+        rank: int,
+        run_id: str,
+        options: dict[str, Any],
     ) -> None:
+        self.options = options  # told when the run starts
         self.who = {"run_id": run_id, "attempt": attempt, "rank": rank}
         path = run_dir / "events" / f"attempt-{attempt}-rank-{rank}.jsonl"
         self.file = path.open("a", buffering=1)
 
     def event(self, record: dict[str, Any]) -> None:
+        if record["event"] == "run_started":
+            record["options"] = self.options
         self.file.write(json.dumps({**self.who, **record}) + "\n")
 
 

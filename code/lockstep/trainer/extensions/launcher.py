@@ -1,26 +1,48 @@
 """What torchrun leaves to its ranks: a store to trust, and how to end."""
 
+import hashlib
 import os
 import signal
 import sys
 import threading
 import time
+import uuid
 from typing import NoReturn
 
 import torch.distributed as dist
 
 
 def store_of_this_launch() -> dist.Store:
-    """The store that this launch's ranks meet in; our own, if we are alone.
-
-    torchrun keeps one TCPStore for all its restarts, and the keys of the ranks
-    that died lie in it still: a restart needs keys of its own.
-    """
+    """The store that this launch's ranks meet in; our own, if we are alone."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return dist.HashStore()
-    store, *_ = next(dist.rendezvous("env://"))
-    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return dist.PrefixStore(f"restart-{restart}", store)
+    return untouched(*next(dist.rendezvous("env://")))
+
+
+def untouched(store: dist.Store, rank: int, world_size: int) -> dist.Store:
+    """A part of `store` that nobody but this launch's ranks has written to.
+
+    torchrun keeps one TCPStore for all its restarts, and what the ranks that
+    died wrote lies in it still. Its count of restarts does not tell launches
+    apart: each agent has its own, and one that joins late begins at 0
+    (https://github.com/pytorch/pytorch/issues/135712). So every rank signs
+    with a name that is new, and reads all. A list of names is good once every
+    rank has confirmed it: nobody confirms one without its own new name.
+
+    Raises TimeoutError if that takes longer than the store's own time-out.
+    """
+    keys = [f"rank-{other}" for other in range(world_size)]
+    store.set(keys[rank], uuid.uuid4().hex)
+    limit = store.timeout.total_seconds()  # type: ignore[attr-defined]
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        names = b" ".join(store.get(key) for key in keys)
+        launch = hashlib.sha256(names).hexdigest()
+        store.set(f"{launch}-{rank}", "")
+        if store.check([f"{launch}-{other}" for other in range(world_size)]):
+            return dist.PrefixStore(launch, store)
+        time.sleep(0.02)
+    raise TimeoutError(f"not all of the {world_size} ranks have come")
 
 
 def end_with_parent() -> None:

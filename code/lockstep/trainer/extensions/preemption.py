@@ -4,11 +4,12 @@ import os
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import torch.distributed as dist
 
 from ..telemetry import Observer, emit
+from .launcher import leave
 
 EXIT_CODE = 75  # EX_TEMPFAIL: launch again (torchrun itself then reports 1)
 GRACE_SECONDS = 5.0
@@ -24,16 +25,19 @@ class Preemption(Observer):
     writes the next step into the store as the last, before it joins that step:
     nobody gets past its all-reduce alone, so none can miss it.
 
-    A rank that cannot finish its step, since another one hangs or is gone,
-    ends itself after GRACE_SECONDS; a checkpoint being published is let be.
-    That takes a thread: Python runs a handler when the main thread next runs
-    Python, and a rank that waits in a collective may never do so. The
-    interpreter's wake-up pipe is written to at once.
+    A rank that cannot finish its step leaves all the same: at once when its
+    collective fails, since another rank is gone; after GRACE_SECONDS when one
+    hangs, though a checkpoint being published is let be. That takes a thread:
+    Python runs a handler when the main thread next runs Python, and a rank
+    that waits in a collective may never do so. The interpreter's wake-up pipe
+    is written to at once.
     """
 
     phases = ("checkpoint",)
 
-    def __init__(self, store: dist.Store, world_size: int) -> None:
+    def __init__(
+        self, store: dist.Store, world_size: int, held: ExitStack
+    ) -> None:
         self.store, self.world_size = store, world_size
         self.alert, self.idle = threading.Event(), threading.Event()
         self.counted = False
@@ -46,6 +50,7 @@ class Preemption(Observer):
             target=self.listen, args=(signals,), daemon=True
         ).start()
         threading.Thread(target=self.poll, daemon=True).start()
+        held.push(self.fail)
 
     def listen(self, signals: int) -> None:
         while os.read(signals, 1) != bytes([signal.SIGTERM]):
@@ -61,6 +66,12 @@ class Preemption(Observer):
             while not self.alert.wait(POLL_SECONDS):
                 if self.store.check(["preempted"]):
                     self.alert.set()
+
+    def fail(self, _: object, error: BaseException | None, *__: object) -> None:
+        """The launch ends, by `error` if not None."""
+        if isinstance(error, RuntimeError) and self.alert.is_set():
+            emit("preempted_midway", reason=str(error))
+            leave(EXIT_CODE)
 
     def begin(self, phase: str) -> None:
         self.idle.clear()

@@ -21,7 +21,7 @@ class PhaseTimers(Observer):
     the device anyway. `sync` runs from the first gradient bucket launched to
     the last one done, in the newest backward pass that DDP timed, which is one
     in `every`; it overlaps `backward`, and `sync_exposed` is the part that
-    outlasts the computation.
+    outlasts the computation. Other strategies keep no such times.
     """
 
     phases = PHASES
@@ -67,8 +67,9 @@ class PhaseTimers(Observer):
 
     def sync(self) -> dict[str, float]:
         """What DDP's own timers say of the newest backward pass, in seconds."""
-        ddp = self.strategy.ddp
-        ddp.logger.set_runtime_stats_and_log()  # type: ignore[union-attr]
+        if not (ddp := self.ddp):
+            return {}
+        ddp.logger.set_runtime_stats_and_log()
         ns = ddp._get_ddp_logging_data()
         end = ns["backward_comm_time_end"]
         tail = end - ns["backward_compute_time_end"]
@@ -80,7 +81,9 @@ class PhaseTimers(Observer):
     def event(self, record: dict[str, Any]) -> None:
         now = time.perf_counter()
         if record["event"] == "run_started":
-            self.strategy.ddp._set_ddp_runtime_logging_sample_rate(self.every)
+            self.ddp = getattr(self.strategy, "ddp", None)
+            if self.ddp:
+                self.ddp._set_ddp_runtime_logging_sample_rate(self.every)
         if record["event"] == "step":
             step, position = record["step"], record["position"]
             total = self.seconds()

@@ -1,0 +1,1 @@
+"""Strategies: other ways than the core's to keep replicas in lock-step."""

@@ -1,0 +1,137 @@
+"""Distributed Checkpoint: every rank writes its shard, any number can read."""
+
+import pickle
+from inspect import isclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import Tensor, dtype
+from torch.distributed.checkpoint import metadata
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_state_dict,
+    set_state_dict,
+)
+
+from ...checkpoint import Manifest, Writer, digest, rng_state, sync, unpacked
+from ...step import Replica
+from ...telemetry import phase
+
+FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
+SHARDS = "shards"  # not a file, but many: DCP names them
+METADATA = ".metadata"
+KNOWN = {
+    *((metadata.__name__, k) for k, v in vars(metadata).items() if isclass(v)),
+    *(("torch", k) for k, v in vars(torch).items() if isinstance(v, dtype)),
+    ("torch", "Size"),
+    ("torch.serialization", "_get_layout"),
+    ("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
+    (type(Path()).__module__, type(Path()).__name__),
+}
+
+
+class ShardWriter(Writer):
+    """Tensors by DCP, each rank its own part; the rest as the core writes it.
+
+    DCP alone accepts a torn or a flipped file. Here its files are digested,
+    sealed and published like all others, into a directory never used before.
+    """
+
+    # --8<-- [start:state]
+    def state(self, r: Replica) -> dict[str, Any]:
+        tensors, rest = parted(r)
+        own = {f"rank-{r.me.rank}.pt": rng_state(), SHARDS: tensors}
+        if r.me.rank == 0:
+            own["rest.pt"] = rest
+        return own
+
+    def write(self, folder: Path, state: dict[str, Any]) -> Manifest:
+        try:  # first what all ranks do together: none may fail before it
+            dcp.save(
+                state[SHARDS],
+                storage_writer=PhasedFiles(folder, sync_files=False),
+                process_group=self.group,
+            )
+        except CheckpointException as error:  # no subclass of Exception
+            raise OSError(str(error)) from error
+        plain = {k: v for k, v in state.items() if k != SHARDS}
+        wrote, rank = super().write(folder, plain), dist.get_rank()
+        mine = [*folder.glob(f"__{rank}_*.distcp")]
+        for path in [*mine, folder / METADATA] if rank == 0 else mine:
+            with phase("fsync"):
+                sync(path)
+            size = path.stat().st_size
+            wrote[path.name] = {"bytes": size, "sha256": digest(path)}
+        return wrote
+
+    def load(self, r: Replica, folder: Path) -> None:
+        if not (folder / METADATA).exists():  # of a launch with plain files
+            super().load(r, folder)
+            return
+        tensors, _ = parted(r)
+        dcp.load(tensors, storage_reader=DataReader(folder))
+        state = tensors | unpacked(folder / "rest.pt")
+        r.scaler.load_state_dict(state.pop("scaler"))
+        parts: dict[str, dict[str, Any]] = {"model": {}, "optimizer": {}}
+        for name, value in state.items():
+            part, _, key = name.partition("/")
+            parts[part][key] = value
+        set_state_dict(
+            r.strategy.module,
+            r.optimizer,
+            model_state_dict=parts["model"],
+            optim_state_dict=parts["optimizer"],
+            options=FLAT,
+        )
+
+    # --8<-- [end:state]
+
+
+class PhasedFiles(dcp.FileSystemWriter):
+    """DCP's files, its writing a phase. What a rank raises there reaches all
+    ranks, which DCP gathers it for."""
+
+    def write_data(self, *plans: Any) -> Any:
+        with phase("write"):
+            return super().write_data(*plans)
+
+
+def parted(r: Replica) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """This rank's tensors, by name; and what is no tensor, which DCP would
+    pickle, and would unpickle whatever it is."""
+    model, optimizer = get_state_dict(
+        r.strategy.module, r.optimizer, options=FLAT
+    )
+    named: dict[str, Any] = {f"model/{k}": v for k, v in model.items()}
+    named |= {f"optimizer/{k}": v for k, v in optimizer.items()}
+    tensors = {k: v for k, v in named.items() if isinstance(v, Tensor)}
+    rest = {k: v for k, v in named.items() if k not in tensors}
+    return tensors, rest | {"scaler": r.scaler.state_dict()}
+
+
+# --8<-- [start:metadata]
+class DataReader(dcp.FileSystemReader):
+    """Reads `.metadata`, a pickle, as data: other classes than DCP's own for
+    that purpose are refused, and none of their code runs."""
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> metadata.Metadata:
+        with Path(self.path, METADATA).open("rb") as file:
+            found: metadata.Metadata = Unpickler(file).load()
+        found.storage_meta = metadata.StorageMeta(load_id=self.load_id)
+        return found
+
+
+class Unpickler(pickle.Unpickler):
+    """Knows what DCP's metadata are made of, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in KNOWN:
+            raise pickle.UnpicklingError(f"{module}.{name} is no metadata")
+        return super().find_class(module, name)
+
+
+# --8<-- [end:metadata]

@@ -1,0 +1,121 @@
+"""Real launches for tests: a command, torchrun, and what they left behind."""
+
+import io
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import (
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lockstep.trainer.__main__ import launch, main
+from lockstep.trainer.config import TrainConfig
+from lockstep.trainer.extensions.events import read_events
+from tests import ranks
+
+TRAINER = "-m", "lockstep.trainer"
+PATIENCE = 90.0  # seconds until a test gives up waiting for something
+
+
+def torchrun(world: int, *options: str) -> list[str]:
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+    return [*launcher, f"--nproc-per-node={world}", *options]
+
+
+def finish(
+    command: list[str], code: int = 0, patience: float = PATIENCE
+) -> str:
+    """What `command` prints; it must end with `code`."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=patience, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[psutil.Process]:
+    """`command` under way; whatever is left of its tree is killed."""
+    process = psutil.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        if process.is_running():
+            kill([*process.children(recursive=True), process])
+        process.wait()
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    """SIGKILL to those that still live."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Poll until `holds`: other processes have no way to call us."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"not in {PATIENCE} s: {what}"
+        time.sleep(0.01)
+
+
+def rank_process(job: psutil.Process, rank: int) -> psutil.Process:
+    ours = {
+        int(child.environ().get("RANK", -1)): child for child in job.children()
+    }
+    return ours[rank]
+
+
+def command(*args: str) -> tuple[int, str]:
+    """The trainer's command line in a process that has torch loaded: its exit
+    code, and what it printed."""
+    return ranks.run_ranks(1, _command, args)[0]
+
+
+def _command(args: tuple[str, ...]) -> tuple[int, str]:
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        return main([*args]), said.getvalue()
+
+
+def train(world: int, **settings: Any) -> dict[str, Any]:
+    """Settings, on `world` ranks without torchrun; rank 0's last event."""
+    return ranks.run_ranks(world, work, settings, timeout=PATIENCE)[0]
+
+
+def work(settings: dict[str, Any]) -> dict[str, Any]:
+    return launch(TrainConfig(**settings), ranks.store())
+
+
+def events(run_dir: Path, attempt: int, rank: int = 0) -> list[dict[str, Any]]:
+    path = run_dir / "events" / f"attempt-{attempt}-rank-{rank}.jsonl"
+    return list(read_events(path)) if path.exists() else []
+
+
+def only(kind: str, *where: Any) -> list[dict[str, Any]]:
+    """The events of one kind; `where` as for `events`."""
+    return [event for event in events(*where) if event["event"] == kind]
+
+
+def saved(run_dir: Path, attempt: int = 0) -> bool:
+    return bool(only("checkpoint_saved", run_dir, attempt))
+
+
+def long_run(run_dir: Path) -> list[str]:
+    """Settings of a run that will not end by itself before it is killed."""
+    return [
+        *("--run-dir", str(run_dir), "--max-steps", "100000"),
+        *("--checkpoint-every-steps", "20", "--log-every-steps", "1000"),
+        *("--hidden-size", "32"),
+    ]
