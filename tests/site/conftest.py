@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lockstep.site.execute import untested
 from lockstep.site.pages import Block, blocks
 
 ROOT = Path(__file__).parents[2]
@@ -52,15 +53,10 @@ def run(
 
     Without coverage: no page shows a line of `lockstep.site`, and a build
     takes twice as long under it."""
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("COVERAGE_")
-    }
     return subprocess.run(
         [sys.executable, "-m", *command],
         cwd=cwd,
-        env=inherited | {"PYTHONPATH": str(cwd / "code")} | environ,
+        env=untested() | {"PYTHONPATH": str(cwd / "code")} | environ,
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -137,13 +137,17 @@ def _command(block: Block) -> str:
     )
 
 
-def _environment(root: Path) -> dict[str, str]:
-    kept = {
+def untested() -> dict[str, str]:
+    """The environment of a process that covers no line: it is no test."""
+    return {
         name: value
         for name, value in os.environ.items()
-        # A command shown on a page is no test, so it covers no line.
         if not name.startswith(("COVERAGE_", "COV_CORE_", "PYTEST_"))
     }
+
+
+def _environment(root: Path) -> dict[str, str]:
+    kept = untested()
     return kept | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}",
         "PYTHONPATH": str(root / "code"),
