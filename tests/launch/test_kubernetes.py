@@ -1,0 +1,99 @@
+"""The manifests: what the cluster would refuse, and what the trainer means."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from lockstep.trainer.extensions.preemption import EXIT_CODE, GRACE_SECONDS
+
+HERE = Path(__file__).parent
+MANIFESTS = HERE.parents[1] / "code" / "launch" / "kubernetes"
+DOCUMENTS = {
+    document["kind"]: document
+    for path in sorted(MANIFESTS.iterdir())
+    for document in yaml.safe_load_all(path.read_text())
+}
+JOB = DOCUMENTS["Job"]["spec"]
+POD = JOB["template"]["spec"]
+RUNTIME = DOCUMENTS["TrainingRuntime"]["spec"]["template"]["spec"]
+(NODE,) = RUNTIME["replicatedJobs"]
+NODE_POD = NODE["template"]["spec"]["template"]["spec"]
+
+
+def faults(document: dict[str, Any]) -> list[str]:
+    """What the schema of its kind says against a document."""
+    path = HERE / "schemas" / f"{document['kind'].lower()}.json"
+    validator = Draft202012Validator(json.loads(path.read_text()))
+    return [error.message for error in validator.iter_errors(document)]
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_the_schema_accepts_it(kind: str) -> None:
+    assert not faults(DOCUMENTS[kind])
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_the_schema_refuses_a_field_that_is_not(kind: str) -> None:
+    """Or the test above could not fail: a server drops it without a word."""
+    wrong = deepcopy(DOCUMENTS[kind])
+    wrong["spec"]["backoffLimits"] = 1
+    assert "backoffLimits" in faults(wrong)[0]
+
+
+def test_exit_codes_mean_what_the_trainer_means() -> None:
+    rules = JOB["podFailurePolicy"]["rules"]
+    by_code = {
+        code: rule["action"]
+        for rule in rules
+        if "onExitCodes" in rule
+        for code in rule["onExitCodes"]["values"]
+    }
+    assert by_code == {2: "FailJob", EXIT_CODE: "Ignore"}
+    (trainer,) = POD["containers"]
+    assert {
+        rule["onExitCodes"]["containerName"]
+        for rule in rules
+        if "onExitCodes" in rule
+    } == {trainer["name"]}
+    assert POD["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize("pod", [POD, NODE_POD])
+def test_there_is_time_to_save(pod: dict[str, Any]) -> None:
+    """The trainer gives a step its seconds, then waits for a checkpoint."""
+    assert pod["terminationGracePeriodSeconds"] >= 10 * GRACE_SECONDS
+
+
+def test_ranks_find_one_another() -> None:
+    (trainer,) = POD["containers"]
+    given = {item["name"]: item.get("value") for item in trainer["env"]}
+    assert int(given["WORLD_SIZE"]) == JOB["completions"] == JOB["parallelism"]
+    job, service = (
+        DOCUMENTS[k]["metadata"]["name"] for k in ("Job", "Service")
+    )
+    assert given["MASTER_ADDR"] == f"{job}-0.{POD['subdomain']}"
+    assert POD["subdomain"] == service
+    selector = DOCUMENTS["Service"]["spec"]["selector"]
+    assert selector == {"batch.kubernetes.io/job-name": job}
+
+
+def test_the_trainjob_runs_in_its_runtime() -> None:
+    """Kubeflow finds the pods of the trainer by this label and these names."""
+    spec = DOCUMENTS["TrainJob"]["spec"]
+    runtime = DOCUMENTS["TrainingRuntime"]["metadata"]["name"]
+    assert spec["runtimeRef"]["name"] == runtime
+    label = NODE["template"]["metadata"]["labels"]
+    assert label == {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+    assert NODE["name"] == NODE_POD["containers"][0]["name"] == "node"
+
+
+def test_all_run_the_same_image() -> None:
+    images = {p["containers"][0]["image"] for p in (POD, NODE_POD)}
+    recipe = (MANIFESTS.parent / "Containerfile").read_text()
+    (image,) = images
+    assert f"--tag {image} ." in recipe
