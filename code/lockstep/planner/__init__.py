@@ -1,0 +1,1 @@
+"""Arithmetic for planning a run: plain Python that a browser can run too."""

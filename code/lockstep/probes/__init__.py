@@ -1,0 +1,1 @@
+"""Probes: what torch does, shown in a few lines that a page runs."""

@@ -1,0 +1,174 @@
+"""The probes show what their pages say of them."""
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.api import CheckpointException
+
+from lockstep.probes import (
+    additions,
+    apart,
+    flipped,
+    formats,
+    interval,
+    means,
+    torn,
+)
+from lockstep.trainer.process import joined
+from tests import ranks
+
+# A checkpoint that is torn
+
+
+def failing(folder: str) -> str:
+    """`torn.save`, whose rank 1 fails where it would be killed."""
+
+    def fail(*_: Any) -> None:
+        raise OSError("killed")
+
+    torn.os.kill = fail  # type: ignore[assignment]
+    with joined(30, ranks.store()):
+        try:
+            torn.save(folder)
+        except CheckpointException as error:
+            return str(error)
+    return ""
+
+
+def test_a_torn_checkpoint_loads_without_an_error(tmp_path: Path) -> None:
+    said = ranks.run_ranks(2, failing, str(tmp_path))
+    assert all("killed" in text for text in said)  # who saves is told
+    assert torn.load(str(tmp_path)).tolist() == [2, 2, 1, 1]
+
+
+# A bit that is turned
+
+
+def test_no_reader_finds_a_turned_bit(tmp_path: Path) -> None:
+    weights = torch.arange(1.0, 65.0)
+    wrong = weights.clone()
+    wrong[0] = 0.25
+    found = flipped.read_back(tmp_path, weights)
+    assert [*found] == ["torch.load", "safetensors", "dcp.load"]
+    for tensor in found.values():
+        assert torch.equal(tensor, wrong)
+
+
+def test_the_file_itself_has_the_checksum(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flipped.main()
+    assert capsys.readouterr().out.endswith("bad CRC in w/data/0\n")
+
+
+# The order of additions
+
+
+def unlike() -> int:
+    with joined(30, ranks.store()):
+        return additions.unlike()
+
+
+@pytest.mark.parametrize(("world", "alike"), [(2, True), (3, False)])
+def test_a_sum_over_more_than_two_ranks_depends_on_its_place(
+    world: int, alike: bool
+) -> None:
+    found = ranks.run_ranks(world, unlike)
+    assert len(set(found)) == 1
+    assert (found[0] == 0) is alike
+
+
+# Means
+
+
+def test_a_mean_of_means_is_right_for_equal_shares_alone() -> None:
+    assert means.mean_of_means([[1, 2], [3, 10]]) == 4
+    assert means.mean_of_means([[1, 2, 3], [10]]) == 6
+    assert math.isnan(means.mean_of_means([[1, 2, 3, 10], []]))
+
+
+@pytest.mark.parametrize(
+    "shares", [[[1, 2], [3, 10]], [[1, 2, 3], [10]], [[1, 2, 3, 10], []]]
+)
+def test_a_global_mean_is_that_of_one_process(
+    shares: list[list[float]],
+) -> None:
+    assert means.global_mean(shares) == 4
+
+
+# Formats
+
+
+def test_fp16_loses_small_gradients_and_bf16_small_updates() -> None:
+    assert formats.held(1e-8, torch.float16) == 0
+    assert formats.held(1e-8, torch.bfloat16) > 0
+    assert formats.held(7e4, torch.float16) == math.inf
+    assert formats.held(1.001, torch.bfloat16) == 1
+    scaled = formats.held(1e-8 * 65536, torch.float16)
+    assert scaled / 65536 == pytest.approx(1e-8, rel=1e-3)
+
+
+# Losses that drift apart
+
+
+def test_the_greatest_relative_difference() -> None:
+    assert apart.apart([1.0, 2.0, 3.0], [1.0, 2.5, 3.0]) == pytest.approx(0.2)
+    assert apart.apart([1.0], [1.0]) == 0
+    with pytest.raises(ValueError, match="zip"):
+        apart.apart([1.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [(0.0, "< 1e-6"), (3e-7, "< 1e-6"), (4e-7, "< 1e-5"), (2e-2, "< 1e-1")],
+)
+def test_a_bound_leaves_room(difference: float, text: str) -> None:
+    assert apart.bound(difference) == text
+
+
+def test_runs_are_compared_by_their_events(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, last in [("a", 1.0), ("b", 1.0000004)]:
+        lines = ['{"event": "run_started"}\n']
+        lines += ['{"event": "step", "loss": 2.0}\n'] * 399
+        lines += [f'{{"event": "step", "loss": {last}}}\n']
+        Path(name, "events").mkdir(parents=True)
+        Path(name, "events/attempt-0-rank-0.jsonl").write_text("".join(lines))
+    apart.main(["a", "b"])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["a", "b"],
+        ["loss", "at", "20", "2.000", "2.000"],
+        ["apart", "until", "then", "<", "1e-6"],
+        ["loss", "at", "400", "1.000", "1.000"],
+        ["apart", "until", "then", "<", "1e-5"],
+    ]
+
+
+@pytest.mark.parametrize("probe", [means, formats])
+def test_a_probe_speaks(probe: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    probe.main()
+    assert len(capsys.readouterr().out.splitlines()) >= 3
+
+
+# How often to save
+
+
+def test_more_gpus_fail_more_often_and_save_more_often(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = interval.rows(save=1, restart=60)
+    assert found[-1][:2] == (16384, pytest.approx(3.09 * 3600, rel=0.01))
+    for fewer, more in itertools.pairwise(found):
+        assert fewer[1] / more[1] == pytest.approx(more[0] / fewer[0])
+        assert fewer[2] > more[2]
+        assert fewer[3] < more[3]
+    interval.main(60)
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
