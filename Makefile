@@ -12,6 +12,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 PORT   ?= 8000
 JOBS   ?= 2
+# How many runs `make chaos` strikes, and what its faults are drawn from.
+N      ?= 200
+SEED   ?= 1
 # Another torch than the pinned one: TORCH=torch==2.11.0, TORCH=torch (newest).
 TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
@@ -87,6 +90,22 @@ record: install ## Record anew the outputs that pages show
 .PHONY: bench
 bench: install ## Measure the trainer beside a bare loop and two peers
 	$(BIN)python -m lockstep.bench run
+	$(BIN)python -m lockstep.bench background
+
+# Under an hour: faults drawn from SEED, each in a run of its own.
+.PHONY: chaos
+chaos: install ## Strike N runs with faults, compare each with an undisturbed one
+	$(BIN)python -m lockstep.chaos run --runs $(N) --seed $(SEED)
+
+.PHONY: slurm
+slurm: $(VENV)/.all ## Rehearse a preemption on a real Slurm (as root)
+	$(BIN)python code/launch/slurm/rehearsal.py
+
+# TorchX wants an older urllib3 than our tools: it has a folder of its own.
+.PHONY: torchx
+torchx: $(VENV)/.all ## Launch through TorchX
+	$(PIP) --target .cache/torchx torchx==0.7.0
+	PYTHONPATH=.cache/torchx $(BIN)pytest tests/launch/test_torchx.py
 
 # Zensical has no `!relative` and no option for where to build. Its `--clean`
 # would remove all of .cache, which is ours too.

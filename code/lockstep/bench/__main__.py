@@ -12,6 +12,8 @@ from typing import Any
 
 import tyro
 
+from lockstep.bench import background as background_saving
+from lockstep.bench.background import Saving
 from lockstep.bench.machine import about
 from lockstep.bench.order import orders
 from lockstep.bench.result import broken, summary
@@ -29,26 +31,47 @@ def run(settings: Settings, result: Path = RESULT) -> int:
     found: dict[str, Any] = {**about(), "settings": FIXED | asdict(settings)}
     found["orders"] = orders(settings.longest, settings.repeats)
     print("steps and checkpoints: on two ranks", flush=True)
-    found |= on_ranks(settings)
+    found |= on_ranks("lockstep.bench.ranks", settings)
     found["summary"] = summary(found)
     result.write_text(json.dumps(found, indent=1) + "\n")
     render(result)
     return check(result)
 
 
-def on_ranks(settings: Settings) -> dict[str, Any]:
-    """What `lockstep.bench.ranks` measures, on processes of torchrun."""
+def on_ranks(module: str, settings: Settings | Saving) -> dict[str, Any]:
+    """What `module` of this package measures, on processes of torchrun."""
     cache = Path(".cache")  # on the disk: a temporary folder may not be
     cache.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         command = [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *(f"--nproc-per-node={WORLD_SIZE}", "-m", "lockstep.bench.ranks"),
+            *(f"--nproc-per-node={WORLD_SIZE}", "-m", module),
             *(json.dumps(asdict(settings)), folder),
         ]
         alike = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         subprocess.run(command, check=True, env=os.environ | alike)
         return dict(json.loads(Path(folder, "found.json").read_text()))
+
+
+def background(
+    settings: Saving, result: Path = background_saving.RESULT
+) -> int:
+    """Measure what saving holds up, in the foreground and in the background."""
+    if settings.pairs < 3:
+        sys.exit("--pairs must be at least 3: the first is left out")
+    found: dict[str, Any] = {**about(), "settings": asdict(settings)}
+    found |= on_ranks("lockstep.bench.background", settings)
+    found["summary"] = background_saving.summary(found)
+    result.write_text(json.dumps(found, indent=1) + "\n")
+    render_background(result)
+    return 0
+
+
+def render_background(result: Path = background_saving.RESULT) -> int:
+    """Write the tables of what saving holds up anew."""
+    found = json.loads(result.read_text())
+    result.with_suffix(".md").write_text(background_saving.tables(found))
+    return 0
 
 
 def render(result: Path = RESULT) -> int:
@@ -76,6 +99,8 @@ def check(result: Path = RESULT) -> int:
 if __name__ == "__main__":
     commands: dict[str, Callable[..., int]] = {
         "run": run,
+        "background": background,
+        "render-background": render_background,
         "render": render,
         "check": check,
     }

@@ -1,6 +1,6 @@
 """A result as Markdown tables, each a section that a page includes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lockstep.bench.result import RIVALS, held
@@ -21,7 +21,13 @@ SAMPLERS = {
 
 def tables(found: dict[str, Any]) -> str:
     """All of them, in one text."""
-    parts = [limits, steps, checkpoints, orders, machine]
+    return sections(found, limits, steps, checkpoints, orders, machine)
+
+
+def sections(
+    found: dict[str, Any], *parts: Callable[[dict[str, Any]], str]
+) -> str:
+    """What each part makes of `found`, as a section with the part's name."""
     return "\n".join(
         f"<!-- --8<-- [start:{part.__name__}] -->\n"
         f"{part(found)}"
@@ -142,19 +148,27 @@ def in_bytes(count: float) -> str:
 
 def machine(found: dict[str, Any]) -> str:
     """Where, when and with what this was measured, and how often."""
-    has, often = found["machine"], found["settings"]
-    versions = [f"{name} {text}" for name, text in found["versions"].items()]
+    often = found["settings"]
+    return measured(
+        found,
+        Batch=f"{often['ranks']} ranks, {often['accumulation']}"
+        f" micro-batches of {often['micro_batch']} on each",
+        Repeated=f"{often['tiny_rounds']} rounds (tiny) or"
+        f" {often['wide_rounds']} (wide), {often['steps_in_a_round']} steps of"
+        f" each loop in each, in each of {often['builds']} builds;"
+        f" {often['saves']} checkpoints; {often['repeats']} runs of each order",
+    )
+
+
+def measured(found: dict[str, Any], **how: str) -> str:
+    """Where, with what and when this was measured, and `how`."""
+    has, versions = found["machine"], found["versions"].items()
     said = {
         "Processor": f"{has['processor']}, {has['cores']} cores",
         "Memory": has["memory"],
         "System": f"{has['system']}, {has['file system']}",
-        "Versions": ", ".join(versions),
-        "Batch": f"{often['ranks']} ranks, {often['accumulation']}"
-        f" micro-batches of {often['micro_batch']} on each",
-        "Repeated": f"{often['tiny_rounds']} rounds (tiny) or"
-        f" {often['wide_rounds']} (wide), {often['steps_in_a_round']} steps of"
-        f" each loop in each, in each of {often['builds']} builds;"
-        f" {often['saves']} checkpoints; {often['repeats']} runs of each order",
+        "Versions": ", ".join(f"{name} {text}" for name, text in versions),
+        **how,
         "Measured": f"{found['date']}, revision `{found['revision']}`",
     }
     return "".join(f"- **{name}**: {text}\n" for name, text in said.items())

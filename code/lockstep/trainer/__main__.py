@@ -22,7 +22,7 @@ from .extensions.launcher import (
 )
 from .extensions.options import Options
 from .extensions.preemption import EXIT_CODE, Preemption
-from .extensions.progress import ProgressBar
+from .extensions.progress import Notices, ProgressBar
 from .extensions.record import SampleRecord
 from .extensions.run_directory import Identity, claimed
 from .extensions.timers import PhaseTimers
@@ -78,6 +78,8 @@ def launch(
             if console.is_terminal:
                 rooms.append(bar := ProgressBar(console))
                 held.callback(bar.close)
+            else:
+                rooms.append(Notices())
         if options.fault:
             rooms.append(Faults(options.fault, cfg, me, attempt, strategy))
         attach(*rooms)
@@ -108,6 +110,12 @@ def main(args: list[str] | None = None) -> int:
         if code and not first:
             let_rank_0_speak()
         return code
+    except OSError as error:  # above all: the last checkpoint has no room
+        if not first:  # the others have the same to say
+            let_rank_0_speak()
+        stays = "what is published stays, and the next launch goes on from it"
+        print(f"error: {error}; {stays}", file=sys.stderr)
+        return 1
     if last["event"] == "run_stopped":
         return EXIT_CODE
     if first:

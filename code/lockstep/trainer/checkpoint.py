@@ -53,6 +53,7 @@ class Writer:
             saved = on_rank0(
                 lambda: publish(r, tmp, manifest, everyone), self.group)
         except (OSError, ValueError) as error:
+            on_rank0(lambda: shutil.rmtree(tmp, True), self.group)  # its space
             emit("checkpoint_failed", step=step, reason=str(error))
             if leaving:
                 raise
@@ -85,7 +86,8 @@ class Writer:
 def fresh(folder: Path) -> None:
     """Make `folder` anew, whatever an earlier try left there."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.parent.mkdir(exist_ok=True)  # but never a run that has vanished
+    folder.mkdir()
 
 
 def write_file(path: Path, data: bytes) -> Manifest:
@@ -151,8 +153,8 @@ def verify(path: Path) -> Manifest:
     """The manifest of a checkpoint that is, byte for byte, what was published;
     anything else raises OSError, LookupError, TypeError or ValueError."""
     manifest = json.loads((path / "manifest.json").read_bytes())
-    if any(file.is_symlink() for file in path.iterdir()):
-        raise ValueError("a file is a link to somewhere else")
+    if any(file.is_symlink() for file in (path, *path.iterdir())):
+        raise ValueError("it is, or it holds, a link to somewhere else")
     if manifest["sha256"] != seal(manifest):
         raise ValueError("manifest.json is not as published")
     for name, wrote in manifest["files"].items():

@@ -1,5 +1,6 @@
-"""What a person sees: progress, on rank 0, when a terminal is there."""
+"""What a person sees, on rank 0: progress, and what went wrong with it."""
 
+import sys
 from typing import Any
 
 from rich.console import Console
@@ -8,8 +9,22 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from ..telemetry import Observer
 
 
-class ProgressBar(Observer):
-    """A bar in optimizer steps; every other rank, and a pipe, stays quiet."""
+class Notices(Observer):
+    """A line on stderr for every checkpoint that was lost, and why."""
+
+    def event(self, record: dict[str, Any]) -> None:
+        kind = record["event"]
+        if kind == "checkpoint_damaged":
+            self.say(f"{record['checkpoint']} set aside: {record['reason']}")
+        elif kind == "checkpoint_failed":
+            self.say(f"no checkpoint of {record['step']}: {record['reason']}")
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+class ProgressBar(Notices):
+    """A bar in optimizer steps, on a terminal; a pipe gets notices alone."""
 
     def __init__(self, console: Console) -> None:
         self.bar = Progress(
@@ -21,6 +36,7 @@ class ProgressBar(Observer):
         )
 
     def event(self, record: dict[str, Any]) -> None:
+        super().event(record)
         kind = record["event"]
         if kind == "run_started":
             self.bar.start()
@@ -31,10 +47,6 @@ class ProgressBar(Observer):
         elif kind == "step":
             loss = f"{record['loss']:.4f}"
             self.bar.update(self.task, completed=record["step"], loss=loss)
-        elif kind == "checkpoint_damaged":
-            self.say(f"{record['checkpoint']} set aside: {record['reason']}")
-        elif kind == "checkpoint_failed":
-            self.say(f"no checkpoint of {record['step']}: {record['reason']}")
         elif kind == "update_skipped":
             self.say(f"step {record['step']} skipped: fp16 overflow")
 

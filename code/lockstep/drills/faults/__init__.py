@@ -1,0 +1,1 @@
+"""Failures that no `--fault` makes, each as small as it goes."""

@@ -1,0 +1,65 @@
+"""What the catalogue of failures runs besides the trainer."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lockstep.drills.faults import mismatch, stale_store
+from lockstep.drills.faults.goodput import goodput
+from lockstep.drills.faults.leading import leading
+from lockstep.trainer.extensions.audit import Report
+from tests import ranks
+
+
+def test_unchecked_a_mismatch_ends_the_rank_with_the_smaller_tensor() -> None:
+    """No exception that Python could catch, and no word of shapes."""
+    ((other, smaller),) = ranks.run_ranks(1, mismatch.said, "OFF")
+    assert smaller == "SIGABRT"
+    assert "shape" not in other
+
+
+def test_checked_a_mismatch_names_both_collectives_on_both_ranks() -> None:
+    for words in ranks.run_ranks(1, mismatch.said, "DETAIL")[0]:
+        assert "mismatch between collectives" in words
+        assert "TensorShape=[8]" in words
+        assert "TensorShape=[4]" in words
+
+
+@pytest.mark.parametrize(
+    ("mend", "seconds", "end"),
+    [(False, 2.0, "Gloo connectFullMesh failed"), (True, 60.0, "both met")],
+)
+def test_a_second_launch_needs_a_part_of_the_store_to_itself(
+    mend: bool, seconds: float, end: str
+) -> None:
+    found = ranks.run_ranks(1, stale_store.second_launch, mend, seconds)
+    assert found == [end]
+
+
+def test_the_leading_phase_is_the_longest_that_is_not_within_another(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "events").mkdir()
+    took = [
+        {"load": 0.5, "forward": 0.1, "backward": 0.2, "sync": 0.9},
+        {"load": 0.1, "forward": 0.1, "backward": 0.6, "sync_exposed": 0.7},
+    ]
+    for rank, phases in enumerate(took):
+        step = {"event": "step", "rank": rank, "step": 7}
+        said = [
+            step | {"step": 6, "phases": {"load": 9.0}},
+            step,  # the first of a launch has no phases yet
+            step | {"phases": phases},
+        ]
+        path = tmp_path / f"events/attempt-0-rank-{rank}.jsonl"
+        path.write_text("".join(json.dumps(each) + "\n" for each in said))
+    assert list(leading(tmp_path, 7)) == [
+        (0, "load", 0.5),
+        (1, "backward", 0.6),
+    ]
+
+
+def test_goodput_is_the_share_of_steps_that_were_not_lost() -> None:
+    assert goodput(Report(steps=30, replayed_steps=10)) == 0.75
+    assert goodput(Report(steps=30)) == 1
