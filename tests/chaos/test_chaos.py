@@ -14,7 +14,13 @@ import pytest
 
 from lockstep.chaos import __main__ as chaos
 from lockstep.chaos.draw import CELLS, EVERY, LEAVING, SETTINGS, STEPS, drawn
-from lockstep.chaos.judge import Log, complaints, recoveries, wrong_end
+from lockstep.chaos.judge import (
+    Log,
+    complaints,
+    left_together,
+    recoveries,
+    wrong_end,
+)
 from lockstep.chaos.tables import plot, tables
 from lockstep.trainer.__main__ import launch
 from lockstep.trainer.config import TrainConfig
@@ -192,6 +198,17 @@ def test_a_rank_that_goes_on_after_its_end_is_told(tmp_path: Path) -> None:
 # What is drawn
 
 
+class Finished:
+    """The log of a run whose last step came before the signal was heard."""
+
+    def ranks(self, attempt: int) -> list[list[Event]]:
+        return [[{"event": "run_finished", "step": STEPS}]] * 2
+
+
+def test_a_run_that_is_over_before_all_have_heard_has_left_together() -> None:
+    assert left_together(Finished(), 0) is None  # type: ignore[arg-type]
+
+
 def test_what_is_drawn_can_strike_and_comes_evenly() -> None:
     draws = [drawn(1, number) for number in range(3 * len(CELLS))]
     assert draws == [drawn(1, number) for number in range(3 * len(CELLS))]
@@ -243,6 +260,11 @@ def test_a_campaign_under_torchrun(tmp_path: Path) -> None:
         assert 0 < run["recovery"][0] < run["seconds"]
     assert (tmp_path / "result.md").read_text() == tables(found)
     assert "0 of 2 runs did not end" in done.stdout
+    misjudged = found | {"runs": [one | {"wrong": ["?"], "recovery": []}]}
+    (tmp_path / "result.json").write_text(json.dumps(misjudged))
+    command = [*command[:3], "judge", "--result=result.json"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert json.loads((tmp_path / "result.json").read_text()) == found
 
 
 def result(**changed: Any) -> Event:

@@ -170,5 +170,8 @@ def test_more_gpus_fail_more_often_and_save_more_often(
         assert fewer[1] / more[1] == pytest.approx(more[0] / fewer[0])
         assert fewer[2] > more[2]
         assert fewer[3] < more[3]
-    interval.main(60)
-    assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
+    interval.main()
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 1 + 2 * (2 + len(found))
+    waits = [float(line.split()[-2]) for line in said if "holds" in line]
+    assert waits[0] > waits[1] > 0

@@ -9,7 +9,7 @@ from typing import Any
 import tyro
 
 from lockstep.bench.machine import about
-from lockstep.chaos.campaign import campaign, in_a_row
+from lockstep.chaos.campaign import campaign, in_a_row, judged_again
 from lockstep.chaos.draw import SETTINGS
 from lockstep.chaos.tables import tables
 
@@ -42,12 +42,22 @@ def run(
         for one in campaign(FOLDER, seed, range(runs), jobs)
     ]
     found["in_a_row"] = row(seed, times)
+    return write(found, result)
+
+
+def judge(result: Path = RESULT) -> int:
+    """Judge again what the last campaign left in .cache/chaos."""
+    found = judged_again(json.loads(result.read_text()), FOLDER)
+    return write(found, result)
+
+
+def write(found: dict[str, Any], result: Path) -> int:
+    """The result and its tables. Exit code 1: not all is right."""
     result.write_text(json.dumps(found, indent=1) + "\n")
     render(result)
-    wrong = sum(
-        bool(one["wrong"]) for one in [*found["runs"], found["in_a_row"]]
-    )
-    print(f"{wrong} of {runs + 1} runs did not end as they have to")
+    every = [*found["runs"], found["in_a_row"]]
+    wrong = sum(bool(one["wrong"]) for one in every)
+    print(f"{wrong} of {len(every)} runs did not end as they have to")
     return bool(wrong)
 
 
@@ -90,6 +100,7 @@ if __name__ == "__main__":
         "run": run,
         "only": only,
         "restarts": restarts,
+        "judge": judge,
         "render": render,
     }
     sys.exit(

@@ -18,6 +18,7 @@ from lockstep.trainer.extensions.faults import (
     PUBLISHING,
     SAVING,
     Fault,
+    parsed,
 )
 
 PATIENCE = 120.0  # seconds until a start that does not end is given up
@@ -86,15 +87,43 @@ def judged(
         # A rank that is only slow to start must not be taken for a hung one.
         changed |= {"timeout_seconds": round(2 * whole.seconds, 1)}
     code, seconds = launched(run_dir, draw, restarts, **changed)
-    wrong = [f"torchrun left with {code}"] if code else []
-    wrong += complaints(run_dir, draw.faults, whole.weights_sha256)
-    took = [] if wrong else recoveries(run_dir, draw.faults)
     return {
         "faults": [str(fault) for fault in draw.faults],
         "seconds": round(seconds, 2),
-        "recovery": [round(each, 3) for each in took],
-        "wrong": wrong,
+        "code": code,
+        **verdict(run_dir, draw.faults, whole.weights_sha256, code),
     }
+
+
+def verdict(
+    run_dir: Path, faults: list[Fault], weights_sha256: str, code: int
+) -> Result:
+    """What is wrong with a run that is over; else how long it recovered."""
+    wrong = [f"torchrun left with {code}"] if code else []
+    wrong += complaints(run_dir, faults, weights_sha256)
+    took = [] if wrong else recoveries(run_dir, faults)
+    return {"recovery": [round(each, 3) for each in took], "wrong": wrong}
+
+
+def judged_again(found: Result, folder: Path) -> Result:
+    """A campaign's result, from what its runs left in `folder`: for when the
+    judge was wrong and the runs were not."""
+
+    def again(one: Result, run_dir: Path, whole: str) -> Result:
+        faults = [parsed(text) for text in one["faults"]]
+        end = Log(folder / whole).ranks(0)[0][-1]["weights_sha256"]
+        return one | verdict(run_dir, faults, end, one["code"])
+
+    runs = [
+        again(
+            one,
+            folder / f"run-{one['run']:03d}",
+            f"undisturbed-{one['world_size']}",
+        )
+        for one in found["runs"]
+    ]
+    row = again(found["in_a_row"], folder / "row", "row-undisturbed")
+    return found | {"runs": runs, "in_a_row": row}
 
 
 def campaign(

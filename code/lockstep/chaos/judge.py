@@ -117,8 +117,11 @@ def found_damaged(log: Log, fault: Fault, attempt: int) -> str | None:
 
 
 def left_together(log: Log, attempt: int) -> str | None:
-    """All ranks have to stop at one step, and the next attempt go on there."""
+    """All ranks have to stop at one step, and the next attempt go on there;
+    or all have done their last step before all had heard."""
     ends = [said[-1] for said in log.ranks(attempt)]
+    if all(end["event"] == "run_finished" for end in ends):
+        return None
     stops = {
         end["step"] if end["event"] == "run_stopped" else 0 for end in ends
     }

@@ -1,15 +1,14 @@
-"""How often to save, for the saves that were measured here.
-
-python -m lockstep.probes.interval RESTART_SECONDS
-"""
+"""How often to save, for the saves and the restarts that were measured here."""
 
 import json
-import sys
 from pathlib import Path
+from statistics import median
 
 from lockstep.planner.checkpoints import young_daly
 
-MEASURED = Path(__file__).parents[1] / "bench" / "result.json"
+HOME = Path(__file__).parents[1]
+SAVES = HOME / "bench" / "background.json"
+RESTARTS = HOME / "chaos" / "result.json"
 # Llama 3 405B: 419 unexpected interruptions in 54 days of 16,384 GPUs.
 GPU_SECONDS = 54 * 86400 * 16384 / 419
 
@@ -27,16 +26,21 @@ def rows(save: float, restart: float) -> list[tuple[int, float, float, float]]:
 
 
 # --8<-- [end:rows]
-def main(restart: float) -> None:
-    """The wide model's save, as the benchmark measured it."""
-    saves = json.loads(MEASURED.read_text())["summary"]["checkpoints"]
-    save = saves["wide"]["wall"]["median"]
-    print(f"a save takes {save:.3f} s, a restart {restart:g} s")
-    print("  GPUs   hours to a failure   minutes to a save   time lost")
-    for gpus, mtbf, interval, lost in rows(save, restart):
-        hours, minutes = mtbf / 3600, interval / 60
-        print(f"{gpus:6}{hours:21.1f}{minutes:20.2f}{lost:12.3%}")
+def main() -> None:
+    """Both ways to save; the restart of a run that lost a rank."""
+    saves = json.loads(SAVES.read_text())["summary"]
+    struck = json.loads(RESTARTS.read_text())["runs"]
+    killed = [run["recovery"] for run in struck if run["kind"] == "kill"]
+    restart = median(seconds for took in killed for seconds in took)
+    print(f"a restart takes {restart:.1f} s")
+    for way in ("foreground", "background"):
+        save = saves[way]["median"]
+        print(f"a save in the {way} holds the loop for {save:.2f} s")
+        print("  GPUs   hours to a failure   minutes to a save   time lost")
+        for gpus, mtbf, interval, lost in rows(save, restart):
+            hours, minutes = mtbf / 3600, interval / 60
+            print(f"{gpus:6}{hours:21.1f}{minutes:20.2f}{lost:12.3%}")
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main()
