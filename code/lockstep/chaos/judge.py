@@ -15,7 +15,7 @@ ENDS = {
     "raise": "the launcher restarts the ranks",
     "hang": "the watchdog ends the rank, the launcher restarts all",
     "nan": "the step raises, the restart replays it",
-    "sigterm": "all save and leave, and go on at the next launch",
+    "sigterm": "all save and leave, and go on when launched again, if not done",
     "torn": "the restart finds no such checkpoint",
     "flip": "a restart sets it aside and takes the one before",
     "slow": "training goes on",
@@ -142,5 +142,6 @@ def recoveries(run_dir: Path, faults: list[Fault]) -> list[float]:
             event, _ = struck
             done = log.later(event["attempt"], "step", "run_finished")
             ends = [e["time"] for e in done if e["step"] >= fault.step]
-            took.append(min(ends) - event["time"])
+            if ends:  # none where a run was over before it could leave
+                took.append(min(ends) - event["time"])
     return took
