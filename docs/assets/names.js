@@ -1,4 +1,5 @@
-/* Names that the theme leaves out, so that a screen reader can say them. */
+/* What the theme leaves out: names, so that a screen reader can say them, and
+   a way to scroll a wide table by keyboard. */
 (() => {
   const name = (selector, text) => {
     const unnamed = document.querySelectorAll(`${selector}:not([aria-label])`);
@@ -11,12 +12,20 @@
     const block = nav.closest("[id]")?.id ?? "";
     return `Code ${title?.textContent ?? ""} ${block}`;
   };
+  const reach = () => {
+    for (const wrap of document.querySelectorAll(".md-typeset__scrollwrap")) {
+      if (wrap.scrollWidth > wrap.clientWidth) wrap.tabIndex = 0;
+    }
+  };
   const all = () => {
+    reach();
     name("[data-md-component=search]", () => "Search");
     name(".md-code__nav", file);
     name("a.md-annotation__index", (link) => `Annotation ${link.textContent}`);
   };
   const watched = { childList: true, subtree: true };
   new MutationObserver(all).observe(document.body, watched);
+  addEventListener("toggle", reach, true); // a note was unfolded
+  addEventListener("resize", reach);
   all();
 })();

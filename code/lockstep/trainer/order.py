@@ -4,6 +4,7 @@ from math import isqrt
 
 import numpy as np
 
+# --8<-- [start:keyed]
 ROUNDS, BLOCK = 10, 4096  # of the cipher; indices computed at a time
 
 
@@ -53,3 +54,6 @@ class GlobalOrder:
             turn = sizes[side] - turn if back else turn
             halves[side] = (halves[side] + turn) % sizes[side]
         return halves[0] * self.b + halves[1]
+
+
+# --8<-- [end:keyed]
