@@ -19,9 +19,11 @@ import psutil
 from lockstep.trainer.__main__ import launch, main
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.events import read_events
+from lockstep.trainer.extensions.options import Options
 from tests import ranks
 
 TRAINER = "-m", "lockstep.trainer"
+PLAIN = Options()
 PATIENCE = 90.0  # seconds until a test gives up waiting for something
 
 
@@ -94,8 +96,8 @@ def train(world: int, **settings: Any) -> dict[str, Any]:
     return ranks.run_ranks(world, work, settings, timeout=PATIENCE)[0]
 
 
-def work(settings: dict[str, Any]) -> dict[str, Any]:
-    return launch(TrainConfig(**settings), ranks.store())
+def work(settings: dict[str, Any], options: Options = PLAIN) -> dict[str, Any]:
+    return launch(TrainConfig(**settings), ranks.store(), options)
 
 
 def events(run_dir: Path, attempt: int, rank: int = 0) -> list[dict[str, Any]]:

@@ -2,16 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from lockstep.trainer.__main__ import launch
-from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.audit import audit
 from tests import ranks
-from tests.jobs import PATIENCE
+from tests.jobs import PATIENCE, work
 from tests.launch.hosts import Hosts, hindrance, two_hosts
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
@@ -37,11 +34,6 @@ def ended(hosts: Hosts) -> dict[str, int]:
     return {line.split()[0]: int(line.split()[-1]) for line in said}
 
 
-def train(settings: dict[str, Any]) -> str:
-    last = launch(TrainConfig(**settings), ranks.store())
-    return str(last["weights_sha256"])
-
-
 def test_two_hosts_train_what_one_host_trains(tmp_path: Path) -> None:
     """2 × 2 ranks, by two torchruns, against four ranks of one machine."""
     steps = "--max-steps=40", "--hidden-size=32"
@@ -52,7 +44,8 @@ def test_two_hosts_train_what_one_host_trains(tmp_path: Path) -> None:
     assert report.finished
     assert report.restarts == 0
     one = {"run_dir": tmp_path / "one", "max_steps": 40, "hidden_size": 32}
-    (weights,) = set(ranks.run_ranks(4, train, one))
+    ends = ranks.run_ranks(4, work, one)
+    (weights,) = {end["weights_sha256"] for end in ends}
     (end,) = hosts.told("run_finished", hosts.together)
     assert end["weights_sha256"] == weights
 
@@ -93,7 +86,7 @@ def test_a_killed_host_that_has_the_store_ends_the_job(tmp_path: Path) -> None:
         hosts.lose("host-1", "kill")
         assert ended(hosts) == {"host-1": 137, "host-2": 1}
     assert "RendezvousConnectionError" in hosts.log("host-2")
-    ranks.run_ranks(1, train, {"run_dir": hosts.run_dir, **SETTINGS})
+    ranks.run_ranks(1, work, {"run_dir": hosts.run_dir, **SETTINGS})
     went_on_alone(hosts)
 
 

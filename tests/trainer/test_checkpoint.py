@@ -17,7 +17,6 @@ import torch
 from safetensors.torch import load_file
 
 from lockstep.trainer import checkpoint
-from lockstep.trainer.__main__ import launch
 from lockstep.trainer.checkpoint import (
     Manifest,
     Writer,
@@ -47,6 +46,7 @@ from tests.chaos.damage import (
     reseal,
     take_older,
 )
+from tests.jobs import work
 
 Event = dict[str, Any]
 FILES = ["model.safetensors", "optimizer.pt", "rank-0.pt", "scaler.pt"]
@@ -59,10 +59,6 @@ SHORT: Event = {
     "hidden_size": 4,
     "timeout_seconds": 30.0,
 }
-
-
-def work(settings: Event) -> Event:
-    return launch(TrainConfig(**settings), ranks.store())
 
 
 def settings(run_dir: Path, world: int = 1, **changed: Any) -> Event:

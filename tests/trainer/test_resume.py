@@ -9,12 +9,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from lockstep.trainer.__main__ import launch
-from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.record import SampleRecord
 from tests import ranks
 from tests.faults import after_commit
+from tests.jobs import work
 
 # 1,437 training samples in batches of 64: an epoch ends within step 23, after
 # 29 of its samples, and never at a step's end.
@@ -25,10 +24,6 @@ SHORT: dict[str, Any] = {
     "hidden_size": 32,
     "timeout_seconds": 30.0,
 }
-
-
-def work(settings: dict[str, Any]) -> dict[str, Any]:
-    return launch(TrainConfig(**settings), ranks.store())
 
 
 def train(world: int, run_dir: Path, **settings: Any) -> dict[str, Any]:

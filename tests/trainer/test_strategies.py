@@ -9,7 +9,6 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_leaves
 
-from lockstep.trainer.__main__ import launch
 from lockstep.trainer.checkpoint import weights_sha256
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import load_dataset
@@ -21,6 +20,7 @@ from lockstep.trainer.process import joined
 from lockstep.trainer.step import Replica, train_step
 from lockstep.trainer.telemetry import Observer, attach
 from tests import ranks
+from tests.jobs import PLAIN, work
 
 # Accumulation, clipping, dropout and, at the end of three epochs of 4,000, a
 # short batch: 12,000 = 83 * 144 + 48.
@@ -34,12 +34,7 @@ SETTINGS: dict[str, Any] = {
     "checkpoint_every_steps": 1000,
     "timeout_seconds": 60.0,
 }
-PLAIN = Options()
 FSDP2 = Options(strategy="fsdp2")
-
-
-def work(settings: dict[str, Any], options: Options) -> dict[str, Any]:
-    return launch(TrainConfig(**settings), ranks.store(), options)
 
 
 def train(

@@ -1,6 +1,5 @@
 """Every writer keeps the one contract: published whole, resumed bitwise."""
 
-import json
 import os
 import pickle
 import signal
@@ -13,14 +12,11 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from lockstep.trainer import checkpoint
-from lockstep.trainer.__main__ import launch
 from lockstep.trainer.checkpoint import (
     Writer,
     published,
-    seal,
     verify,
     weights_sha256,
-    write_file,
 )
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import load_dataset
@@ -32,7 +28,9 @@ from lockstep.trainer.extensions.writers.dcp import DataReader
 from lockstep.trainer.loop import build
 from lockstep.trainer.process import joined
 from tests import ranks
+from tests.chaos.damage import Bomb, flip, reseal
 from tests.faults import after_commit
+from tests.jobs import work
 
 Event = dict[str, Any]
 SHORT: Event = {
@@ -44,10 +42,6 @@ SHORT: Event = {
     "hidden_size": 8,
     "timeout_seconds": 60.0,
 }
-
-
-def work(settings: Event, options: Options) -> Event:
-    return launch(TrainConfig(**settings), ranks.store(), options)
 
 
 def train(run_dir: Path, world: int, options: Options, **changed: Any) -> str:
@@ -156,15 +150,6 @@ def sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_dir
 
 
-def flipped(path: Path, at: int) -> bytes:
-    """The file before one bit of it was turned."""
-    raw = path.read_bytes()
-    bits = bytearray(raw)
-    bits[at] ^= 1
-    path.write_bytes(bits)
-    return raw
-
-
 def test_dcp_alone_accepts_a_flipped_byte_and_a_seal_does_not(
     sharded: Path,
 ) -> None:
@@ -184,7 +169,7 @@ def test_dcp_alone_accepts_a_flipped_byte_and_a_seal_does_not(
     # Somewhere in the tensor's own bytes, in a zip file beside its name.
     data = whole[key][:4].numpy().tobytes()
     at = raw.index(data[:32], place.offset)
-    flipped(path, at + 16)
+    flip(path, at + 16)
     try:
         dcp.load(other, storage_reader=DataReader(folder), no_dist=True)
         assert (other[key] != whole[key]).sum() == 1
@@ -195,16 +180,6 @@ def test_dcp_alone_accepts_a_flipped_byte_and_a_seal_does_not(
     verify(folder)
 
 
-class Bomb:
-    """Unpickled, it leaves a file behind."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.marker,)
-
-
 def test_sealed_metadata_with_code_run_nothing(
     sharded: Path, tmp_path: Path
 ) -> None:
@@ -212,13 +187,8 @@ def test_sealed_metadata_with_code_run_nothing(
     folder, marker = newest(sharded), tmp_path / "executed"
     path = folder / ".metadata"
     before = {p: p.read_bytes() for p in (path, folder / "manifest.json")}
-    manifest = json.loads(before[folder / "manifest.json"])
-    manifest.pop("sha256")
-    bomb = pickle.dumps(Bomb(marker))
-    manifest["files"][path.name] = write_file(path, bomb)
-    manifest["sha256"] = seal(manifest)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    verify(folder)
+    path.write_bytes(pickle.dumps(Bomb(marker)))
+    reseal(folder)
     try:
         with pytest.raises(pickle.UnpicklingError, match="is no metadata"):
             DataReader(folder).read_metadata()

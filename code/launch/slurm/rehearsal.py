@@ -207,7 +207,7 @@ def main() -> None:
         **{name: about["versions"][name] for name in ("torch", "Python")},
     }
     result = about | result
-    (HERE / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    machine.write(result, HERE / "result.json")
     (HERE / "result.md").write_text(as_table(result))
     print(json.dumps(result, indent=1))
 

@@ -14,7 +14,7 @@ import tyro
 
 from lockstep.bench import background as background_saving
 from lockstep.bench.background import Saving
-from lockstep.bench.machine import about
+from lockstep.bench.machine import about, write
 from lockstep.bench.order import orders
 from lockstep.bench.result import broken, summary
 from lockstep.bench.settings import FIXED, RESULT, WORLD_SIZE, Settings
@@ -33,7 +33,7 @@ def run(settings: Settings, result: Path = RESULT) -> int:
     print("steps and checkpoints: on two ranks", flush=True)
     found |= on_ranks("lockstep.bench.ranks", settings)
     found["summary"] = summary(found)
-    result.write_text(json.dumps(found, indent=1) + "\n")
+    write(found, result)
     render(result)
     return check(result)
 
@@ -62,9 +62,8 @@ def background(
     found: dict[str, Any] = {**about(), "settings": asdict(settings)}
     found |= on_ranks("lockstep.bench.background", settings)
     found["summary"] = background_saving.summary(found)
-    result.write_text(json.dumps(found, indent=1) + "\n")
-    render_background(result)
-    return 0
+    write(found, result)
+    return render_background(result)
 
 
 def render_background(result: Path = background_saving.RESULT) -> int:

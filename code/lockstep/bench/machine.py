@@ -1,10 +1,12 @@
 """Where and with what a result was measured."""
 
+import json
 import platform
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -33,6 +35,11 @@ def about() -> dict[str, str | dict[str, str]]:
             **{name: version(name) for name in PACKAGES},
         },
     }
+
+
+def write(found: dict[str, Any], result: Path) -> None:
+    """As a file that a person can compare line by line."""
+    result.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def processor() -> str:

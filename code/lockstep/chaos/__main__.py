@@ -8,7 +8,7 @@ from typing import Any
 
 import tyro
 
-from lockstep.bench.machine import about
+from lockstep.bench.machine import about, write
 from lockstep.chaos.campaign import campaign, in_a_row, judged_again
 from lockstep.chaos.draw import SETTINGS
 from lockstep.chaos.tables import tables
@@ -42,18 +42,18 @@ def run(
         for one in campaign(FOLDER, seed, range(runs), jobs)
     ]
     found["in_a_row"] = row(seed, times)
-    return write(found, result)
+    return conclude(found, result)
 
 
 def judge(result: Path = RESULT) -> int:
     """Judge again what the last campaign left in .cache/chaos."""
     found = judged_again(json.loads(result.read_text()), FOLDER)
-    return write(found, result)
+    return conclude(found, result)
 
 
-def write(found: dict[str, Any], result: Path) -> int:
-    """The result and its tables. Exit code 1: not all is right."""
-    result.write_text(json.dumps(found, indent=1) + "\n")
+def conclude(found: dict[str, Any], result: Path) -> int:
+    """Write the result and its tables. Exit code 1: not all is right."""
+    write(found, result)
     render(result)
     every = [*found["runs"], found["in_a_row"]]
     wrong = sum(bool(one["wrong"]) for one in every)

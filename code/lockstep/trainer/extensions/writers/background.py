@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -67,6 +66,3 @@ class BackgroundWriter(Writer):
     # --8<-- [end:save]
     def load(self, r: Replica, folder: Path) -> None:
         self.writer.load(r, folder)
-
-    def state(self, r: Replica) -> dict[str, Any]:
-        return self.writer.state(r)

@@ -17,13 +17,13 @@ from torch.distributed.checkpoint.state_dict import (
     set_state_dict,
 )
 
-from ...checkpoint import Manifest, Writer, digest, rng_state, sync, unpacked
+from ...checkpoint import Manifest, digest, rng_state, sync, unpacked
 from ...step import Replica
 from ...telemetry import phase
+from .plain import METADATA, PlainWriter
 
 FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
 SHARDS = "shards"  # not a file, but many: DCP names them
-METADATA = ".metadata"
 KNOWN = {
     *((metadata.__name__, k) for k, v in vars(metadata).items() if isclass(v)),
     *(("torch", k) for k, v in vars(torch).items() if isinstance(v, dtype)),
@@ -34,7 +34,7 @@ KNOWN = {
 }
 
 
-class ShardWriter(Writer):
+class ShardWriter(PlainWriter):
     """Tensors by DCP, each rank its own part; the rest as the core writes it.
 
     DCP alone accepts a torn or a flipped file. Here its files are digested,
@@ -68,26 +68,6 @@ class ShardWriter(Writer):
             wrote[path.name] = {"bytes": size, "sha256": digest(path)}
         return wrote
 
-    def load(self, r: Replica, folder: Path) -> None:
-        if not (folder / METADATA).exists():  # of a launch with plain files
-            super().load(r, folder)
-            return
-        tensors, _ = parted(r)
-        dcp.load(tensors, storage_reader=DataReader(folder))
-        state = tensors | unpacked(folder / "rest.pt")
-        r.scaler.load_state_dict(state.pop("scaler"))
-        parts: dict[str, dict[str, Any]] = {"model": {}, "optimizer": {}}
-        for name, value in state.items():
-            part, _, key = name.partition("/")
-            parts[part][key] = value
-        set_state_dict(
-            r.strategy.module,
-            r.optimizer,
-            model_state_dict=parts["model"],
-            optim_state_dict=parts["optimizer"],
-            options=FLAT,
-        )
-
     # --8<-- [end:state]
 
 
@@ -111,6 +91,25 @@ def parted(r: Replica) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors = {k: v for k, v in named.items() if isinstance(v, Tensor)}
     rest = {k: v for k, v in named.items() if k not in tensors}
     return tensors, rest | {"scaler": r.scaler.state_dict()}
+
+
+def load_shards(r: Replica, folder: Path) -> None:
+    """The inverse of `parted`, from what any number of ranks wrote."""
+    tensors, _ = parted(r)
+    dcp.load(tensors, storage_reader=DataReader(folder))
+    state = tensors | unpacked(folder / "rest.pt")
+    r.scaler.load_state_dict(state.pop("scaler"))
+    parts: dict[str, dict[str, Any]] = {"model": {}, "optimizer": {}}
+    for name, value in state.items():
+        part, _, key = name.partition("/")
+        parts[part][key] = value
+    set_state_dict(
+        r.strategy.module,
+        r.optimizer,
+        model_state_dict=parts["model"],
+        optim_state_dict=parts["optimizer"],
+        options=FLAT,
+    )
 
 
 # --8<-- [start:metadata]

@@ -5,14 +5,16 @@ from pathlib import Path
 from ...checkpoint import Writer
 from ...step import Replica
 
+METADATA = ".metadata"  # the file by which DCP's checkpoints are known
+
 
 class PlainWriter(Writer):
     """Writes as the core does; reads what Distributed Checkpoint wrote too."""
 
     def load(self, r: Replica, folder: Path) -> None:
-        if not (folder / ".metadata").exists():
+        if not (folder / METADATA).exists():
             super().load(r, folder)
             return
-        from .dcp import ShardWriter
+        from .dcp import load_shards
 
-        ShardWriter().load(r, folder)
+        load_shards(r, folder)
