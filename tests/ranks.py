@@ -18,23 +18,23 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+# What a rank imports that is not ours, until its first checkpoint.
+PRELOAD = [
+    "torch",
+    "torch.distributed",
+    "torch.nn.parallel",
+    "torch.optim",
+    "torch.distributed.checkpoint.staging",
+    "torch.distributed.checkpoint.state_dict",
+    "torch.distributed.fsdp",
+    "torch._dynamo",  # an optimizer's first step imports it
+    "sklearn.datasets",
+    "safetensors.torch",
+    "tyro",
+    "rich.progress",
+]
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(
-    [
-        "torch",
-        "torch.distributed",
-        "torch.nn.parallel",
-        "torch.optim",
-        "torch.distributed.checkpoint.staging",
-        "torch.distributed.checkpoint.state_dict",
-        "torch.distributed.fsdp",
-        "torch._dynamo",  # an optimizer's first step imports it
-        "sklearn.datasets",
-        "safetensors.torch",
-        "tyro",
-        "rich.progress",
-    ]
-)
+SERVER.set_forkserver_preload(PRELOAD)
 
 
 class RankError(Exception):

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lockstep.chaos import __main__ as chaos
+from lockstep.chaos import campaign
 from lockstep.chaos.draw import CELLS, EVERY, LEAVING, SETTINGS, STEPS, drawn
 from lockstep.chaos.judge import (
     Log,
@@ -34,6 +35,7 @@ from lockstep.trainer.extensions.faults import (
 )
 from lockstep.trainer.extensions.options import Options
 from tests import ranks
+from tests.jobs import warm_torchrun
 
 Event = dict[str, Any]
 SHORT: Event = {
@@ -234,6 +236,8 @@ def test_what_ends_nothing_is_followed_by_what_does() -> None:
             assert first.step < others[0].step < first.step + EVERY
         elif first.kind == "sigterm":
             assert [f.kind for f in others] == ["slow"]
+            under_way = first.step + (first.phase in SAVING)
+            assert others[0].step == under_way + 1
             assert first.step <= STEPS - LEAVING
         else:
             assert others == []
@@ -243,28 +247,33 @@ def test_what_ends_nothing_is_followed_by_what_does() -> None:
 
 
 @pytest.mark.slow
-def test_a_campaign_under_torchrun(tmp_path: Path) -> None:
+def test_a_campaign_under_torchrun(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """As small as it can be: one run, and one restart of another."""
-    command = [sys.executable, "-m", "lockstep.chaos", "run", "--runs=1"]
-    command += ["--times=1", "--result=result.json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "result.json").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(campaign, "TORCHRUN", warm_torchrun()[:-2])
+    monkeypatch.setattr(campaign, "TRAINER", warm_torchrun()[-2:])
+    path = Path("result.json")
+    assert chaos.run(1, times=1, result=path) == 0
+    found, told = json.loads(path.read_text()), capsys.readouterr().out
     (one,) = found["runs"]
     assert one["faults"] == [str(fault) for fault in drawn(1, 0).faults]
-    assert one["faults"][0] in done.stdout
+    assert one["faults"][0] in told
     row = found["in_a_row"]
     for run in (one, row):
         assert run["wrong"] == []
         assert len(run["recovery"]) == 1
         assert 0 < run["recovery"][0] < run["seconds"]
-    assert (tmp_path / "result.md").read_text() == tables(found)
-    assert "0 of 2 runs did not end" in done.stdout
+    assert path.with_suffix(".md").read_text() == tables(found)
+    assert "0 of 2 runs did not end" in told
     misjudged = found | {"runs": [one | {"wrong": ["?"], "recovery": []}]}
-    (tmp_path / "result.json").write_text(json.dumps(misjudged))
-    command = [*command[:3], "judge", "--result=result.json"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    assert json.loads((tmp_path / "result.json").read_text()) == found
+    path.write_text(json.dumps(misjudged))
+    command = sys.executable, "-m", "lockstep.chaos", "judge", "--result", path
+    subprocess.run(command, check=True)
+    assert json.loads(path.read_text()) == found
 
 
 def result(**changed: Any) -> Event:

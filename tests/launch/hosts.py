@@ -13,21 +13,18 @@ from typing import Any
 import psutil
 
 from lockstep.trainer.extensions.events import read_events
-from tests.jobs import until
+from tests.jobs import until, warm_torchrun
 
 LAUNCH = Path(__file__).parents[2] / "code" / "launch"
-TRAINER = Path(__file__).with_name("warm_trainer.py")
 STORE = f"{sys.executable} {LAUNCH / 'rendezvous_store.py'} 29400"
-# torchrun, which meets the other host's once both have loaded torch: whoever
-# came after the last call would find the others training.
-TORCHRUN = """
-import pathlib, socket, sys, time
-from torch.distributed.run import main
-folder = pathlib.Path(sys.argv.pop(1))
-(folder / f"{socket.gethostname()}.ready").touch()
+# Each meets the other once both have loaded torch: whoever came after the last
+# call would find the others training.
+TOGETHER = """
+import pathlib, socket, time
+folder = pathlib.Path({folder!r})
+(folder / f"{{socket.gethostname()}}.ready").touch()
 while len(list(folder.glob("*.ready"))) < 2:
     time.sleep(0.01)
-main()
 """
 # A host without a sign of life for 3 s is gone, and 4 s later whoever is there
 # trains. By default these are 15 s and 30 s.
@@ -110,14 +107,13 @@ def two_hosts(
     world = os.environ | {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
     if store == "switch":
         world["ON_SWITCH"] = STORE
-    command = [
-        *(str(LAUNCH / "two-hosts"), str(folder)),
-        *(sys.executable, "-c", TORCHRUN, str(folder), *options),
-        *(f"--nproc-per-node={per_host}", "--rdzv-backend=c10d"),
+    torchrun = warm_torchrun(
+        *(*options, f"--nproc-per-node={per_host}", "--rdzv-backend=c10d"),
         *(f"--rdzv-endpoint={store}:29400", "--rdzv-id=demo"),
-        *(str(TRAINER), "--run-dir", str(folder / "run")),
-        *settings,
-    ]
+        before=TOGETHER.format(folder=str(folder)),
+    )
+    command = [str(LAUNCH / "two-hosts"), str(folder), *torchrun]
+    command += ["--run-dir", str(folder / "run"), *settings]
     job = subprocess.Popen(
         command, env=world, stdout=subprocess.PIPE, text=True
     )

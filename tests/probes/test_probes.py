@@ -16,8 +16,10 @@ from lockstep.probes import (
     formats,
     interval,
     means,
+    runs,
     torn,
 )
+from lockstep.trainer.extensions.options import Options
 from lockstep.trainer.process import joined
 from tests import ranks
 
@@ -130,26 +132,34 @@ def test_a_bound_leaves_room(difference: float, text: str) -> None:
     assert apart.bound(difference) == text
 
 
-def test_runs_are_compared_by_their_events(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_runs_are_compared_until_two_of_their_steps(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, last in [("a", 1.0), ("b", 1.0000004)]:
-        lines = ['{"event": "run_started"}\n']
-        lines += ['{"event": "step", "loss": 2.0}\n'] * 399
-        lines += [f'{{"event": "step", "loss": {last}}}\n']
-        Path(name, "events").mkdir(parents=True)
-        Path(name, "events/attempt-0-rank-0.jsonl").write_text("".join(lines))
-    apart.main(["a", "b"])
+    """As short runs would be: what differs is the last loss on four ranks."""
+    ends = {1: 1.0, 2: 1.0, 4: 1.0000004}
+    monkeypatch.setattr(
+        apart, "losses", lambda _, world: [2.0] * 399 + [ends[world]]
+    )
+    apart.main()
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["a", "b"],
-        ["loss", "at", "20", "2.000", "2.000"],
-        ["apart", "until", "then", "<", "1e-6"],
-        ["loss", "at", "400", "1.000", "1.000"],
-        ["apart", "until", "then", "<", "1e-5"],
+        ["ranks", "1", "2", "4"],
+        ["loss", "at", "20", "2.000", "2.000", "2.000"],
+        ["apart", "until", "then", *["<", "1e-6"] * 2],
+        ["loss", "at", "400", "1.000", "1.000", "1.000"],
+        ["apart", "until", "then", "<", "1e-6", "<", "1e-5"],
     ]
+
+
+def events_of_four_steps(run_dir: str) -> list[dict[str, Any]]:
+    settings = apart.SETTINGS | {"max_steps": 4}
+    return runs.trained(2, Path(run_dir), Options(), **settings)
+
+
+def test_a_run_leaves_the_loss_of_every_step(tmp_path: Path) -> None:
+    (events,) = ranks.run_ranks(1, events_of_four_steps, str(tmp_path))
+    steps = [e["step"] for e in events if e["event"] == "step"]
+    assert steps == [1, 2, 3, 4]
+    assert events[0]["world_size"] == 2
 
 
 @pytest.mark.parametrize("probe", [means, formats])

@@ -384,6 +384,21 @@ def test_a_checkpoint_of_another_run_is_refused_by_name(
     assert names(stopped) == ["step-00000002", "step-00000004"]
 
 
+def test_a_checkpoint_of_another_run_above_one_of_this_is_set_aside(
+    stopped: Path, told: list[Event]
+) -> None:
+    belongs = belonging(verify(newest(stopped)))
+    reseal(newest(stopped), seed=8)
+    found = newest_good(stopped / "checkpoints", belongs)
+    assert found
+    assert found[0].name == "step-00000002"
+    assert names(stopped) == ["damaged-step-00000004", "step-00000002"]
+    (said,) = told
+    assert said["event"] == "checkpoint_damaged"
+    assert said["checkpoint"] == "step-00000004"
+    assert said["reason"].startswith("--seed is 0; it must be 8")
+
+
 def test_a_foreign_checkpoint_is_refused_by_every_rank(stopped: Path) -> None:
     """The identity of the run is gone, its checkpoints are not."""
     (stopped / "run.json").unlink()

@@ -215,9 +215,9 @@ KINDS: dict[Callable[[Case], None], set[str]] = {
     another_text: {FOUND},
     code: {FOUND},
     linked_whole: {FOUND},
-    # Nothing is wrong with the bytes: a person has to say what was meant.
-    whole_of_another_run: {REFUSED},
-    sealed_edit: {REFUSED},
+    whole_of_another_run: {FOUND},
+    sealed_edit: {FOUND},
+    # Forged with a seal that fits: a person has to say what was meant.
     sealed_code: {REFUSED},
 }
 
@@ -273,7 +273,7 @@ class Run:
                 return FOUND
         if (end, state, said) == (NEWEST, self.states[NEWEST], []):
             return SAME
-        refusals = "ConfigError: --", "UnpicklingError: ", "SafetensorError: "
+        refusals = "UnpicklingError: ", "SafetensorError: "
         if end.startswith(refusals) and (self.root / NEWEST).exists():
             return REFUSED
         return f"{end}, {said}"

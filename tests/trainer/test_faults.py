@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -28,6 +28,7 @@ from lockstep.trainer.model import DataParallel
 from lockstep.trainer.process import Process, joined
 from lockstep.trainer.telemetry import Observer, attach, observers
 from tests import ranks
+from tests.jobs import command
 
 Event = dict[str, Any]
 SHORT: Event = {
@@ -216,6 +217,20 @@ def traced(given: Event, *texts: str) -> list[str]:
     return log.seen
 
 
+def test_a_last_checkpoint_without_room_ends_in_one_line(
+    tmp_path: Path,
+) -> None:
+    settings = "--dataset", "toy", "--max-steps", "4", "--run-dir"
+    full = "--fault", "enospc:rank=0,step=4,phase=write"
+    code, said = command(*settings, str(tmp_path), *full)
+    assert code == 1
+    assert said.splitlines()[-1] == (
+        "error: [Errno 28] No space left on device; what is published stays,"
+        " and the next launch goes on from it"
+    )
+    assert "Traceback" not in said
+
+
 def test_sync_comes_after_the_last_gradient_of_the_step(tmp_path: Path) -> None:
     """Of its last micro-batch: here there are six."""
     fault = "slow:rank=0,step=2,phase=sync,ms=1"
@@ -228,19 +243,22 @@ def test_sync_comes_after_the_last_gradient_of_the_step(tmp_path: Path) -> None:
     assert after.count("fault") == 1
 
 
-def raised(given: Event, *faults: str) -> str:
+def raised(given: Event, options: Options) -> str:
     """Why a launch failed on this rank."""
     try:
-        launch(TrainConfig(**given), ranks.store(), Options(fault=faults))
+        launch(TrainConfig(**given), ranks.store(), options)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def test_what_is_struck_in_sync_is_reduced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_what_is_struck_in_sync_is_reduced(
+    strategy: Literal["ddp", "fsdp2"], tmp_path: Path
+) -> None:
     """One rank's NaN, before the all-reduce, is every rank's after it."""
-    fault = "nan:rank=1,step=3,phase=sync"
-    said = ranks.run_ranks(2, raised, SHORT | {"run_dir": tmp_path}, fault)
+    options = Options(strategy, fault=("nan:rank=1,step=3,phase=sync",))
+    said = ranks.run_ranks(2, raised, SHORT | {"run_dir": tmp_path}, options)
     assert said == ["FloatingPointError: step 3: gradient norm nan"] * 2
 
 
@@ -363,12 +381,12 @@ def test_torn_leaves_half_of_the_file(phase: str, tmp_path: Path) -> None:
     fault = f"torn:rank=0,step=2,phase={phase}"
     given = SHORT | {"run_dir": tmp_path}
     with pytest.raises(ranks.RankError, match="died"):
-        ranks.run_ranks(1, raised, given, fault)
+        ranks.run_ranks(1, raised, given, Options(fault=(fault,)))
     tmp = tmp_path / "checkpoints" / "tmp"
     torn = {path.name: path.stat().st_size for path in tmp.iterdir()}
     name = "manifest.json" if phase == "manifest" else "rank-0.pt"
     assert (set(torn) == {name}) == (phase == "write")
-    ranks.run_ranks(1, raised, given, fault)
+    ranks.run_ranks(1, raised, given, Options(fault=(fault,)))
     whole = tmp.with_name("step-00000002") / name
     assert torn[name] == pytest.approx(whole.stat().st_size / 2, abs=1)
 

@@ -11,7 +11,9 @@ from lockstep.cli import main as lockstep
 from lockstep.trainer.extensions.audit import audit
 from tests.jobs import (
     PATIENCE,
+    TORCHRUN,
     TRAINER,
+    TWO,
     command,
     events,
     finish,
@@ -19,9 +21,9 @@ from tests.jobs import (
     long_run,
     running,
     saved,
-    torchrun,
     train,
     until,
+    warm_torchrun,
 )
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 def test_demo_reaches_its_accuracy_on_two_processes(tmp_path: Path) -> None:
     """The README's own command: real data, held-out accuracy over 95 %."""
-    finish([*torchrun(2), *TRAINER, "--run-dir", str(tmp_path)])
+    finish([*TORCHRUN, *TRAINER, "--run-dir", str(tmp_path)])
     ends = [events(tmp_path, 0, rank)[-1] for rank in (0, 1)]
     assert [end["event"] for end in ends] == ["run_finished"] * 2
     assert ends[0]["accuracy"] > 0.95
@@ -64,7 +66,7 @@ def test_sigkill_of_the_whole_job_resumes_bitwise(tmp_path: Path) -> None:
     same = {"max_steps": 120, "hidden_size": 32}
     whole = train(2, run_dir=tmp_path / "whole", **same)
     killed = tmp_path / "killed"
-    with running([*torchrun(2), *TRAINER, *settings, str(killed)]) as job:
+    with running([*warm_torchrun(*TWO), *settings, str(killed)]) as job:
         until(lambda: saved(killed), "a checkpoint")
         kill([job, *job.children(recursive=True)])
     again = train(2, run_dir=killed, **same)
@@ -76,7 +78,7 @@ def test_sigkill_of_the_whole_job_resumes_bitwise(tmp_path: Path) -> None:
 
 def test_ranks_end_with_their_launcher(tmp_path: Path) -> None:
     """SIGKILL reaches torchrun alone; its ranks are in other sessions."""
-    with running([*torchrun(2), *TRAINER, *long_run(tmp_path)]) as job:
+    with running([*TORCHRUN, *TRAINER, *long_run(tmp_path)]) as job:
         until(lambda: saved(tmp_path), "a checkpoint")
         children = job.children(recursive=True)
         assert len(children) >= 2
@@ -179,8 +181,8 @@ def test_rank_zero_alone_complains(settings: str, tmp_path: Path) -> None:
     assert command(*same)[0] == 0
     late = tmp_path / "late.py"
     late.write_text(LATE)
-    job = [*torchrun(2), str(late), *same, *settings.split()]
-    said = finish(job, code=1)  # torchrun's own code
+    job = warm_torchrun(*TWO, script=str(late))
+    said = finish([*job, *same, *settings.split()], code=1)  # torchrun's own
     assert said.count(REFUSED[settings]) == 1
 
 

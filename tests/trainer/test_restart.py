@@ -32,6 +32,7 @@ from tests.faults import after_commit, in_phase
 from tests.jobs import (
     PATIENCE,
     TRAINER,
+    TWO,
     events,
     finish,
     long_run,
@@ -39,8 +40,8 @@ from tests.jobs import (
     rank_process,
     running,
     saved,
-    torchrun,
     until,
+    warm_torchrun,
 )
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
@@ -209,9 +210,12 @@ def test_the_watchdog_ends_with_the_run(at: int, tmp_path: Path) -> None:
 def test_sigterm_saves_and_leaves(tmp_path: Path) -> None:
     """To one rank: all finish the same step, save it and exit; a new launch
     goes on from there."""
-    with running([*torchrun(2), *TRAINER, *long_run(tmp_path)]) as job:
+    command = warm_torchrun(*TWO)
+    with running([*command, *long_run(tmp_path)]) as job:
         until(lambda: saved(tmp_path), "a checkpoint")
-        rank_process(job, 1).send_signal(signal.SIGTERM)
+        told = rank_process(job, 1)
+        assert told
+        told.send_signal(signal.SIGTERM)
         assert job.wait(PATIENCE) == 1  # torchrun's own code
     step = stopped_together(tmp_path, 2)
     same = {"run_dir": tmp_path, "max_steps": 100000, "hidden_size": 32}
@@ -262,7 +266,7 @@ def test_sigterm_to_some_of_four_at_different_steps(tmp_path: Path) -> None:
 
 
 def test_sigterm_alone_exits_with_75(tmp_path: Path) -> None:
-    with running([*torchrun(1)[:1], *TRAINER, *long_run(tmp_path)]) as job:
+    with running([sys.executable, *TRAINER, *long_run(tmp_path)]) as job:
         until(lambda: saved(tmp_path), "a checkpoint")
         job.terminate()
         assert job.wait(PATIENCE) == 75
@@ -381,7 +385,8 @@ restart = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 if os.environ["RANK"] == str(restart):  # 0, then 1, then nobody
     kill = lambda _: os.kill(os.getpid(), signal.SIGKILL)
     after_commit(15 + 10 * restart, kill)
-leave(main())
+if code := main():
+    leave(code)
 """
 
 
@@ -397,8 +402,8 @@ def test_torchrun_restarts_a_job_whose_ranks_are_killed(
     settings = ["--run-dir", str(tmp_path / "killed")]
     for name, value in same.items():
         settings += [f"--{name.replace('_', '-')}", str(value)]
-    job = [*torchrun(2, "--max-restarts=3"), str(dying), *settings]
-    finish(job, patience=3 * PATIENCE)  # three launches
+    job = warm_torchrun(*TWO, "--max-restarts=3", script=str(dying))
+    finish([*job, *settings])
     last = events(tmp_path / "killed", 2)[-1]
     assert last["weights_sha256"] == whole["weights_sha256"]
     went_on = [

@@ -241,7 +241,8 @@ def test_a_shard_that_cannot_be_written_is_published_by_none(
     assert last["event"] == "run_finished"
     (failed,) = events(tmp_path, "checkpoint_failed")
     assert failed["step"] == 4
-    assert "No space left on device" in failed["reason"]
+    whose = "rank 1: " if where == "shard" else ""
+    assert failed["reason"] == f"{whose}[Errno 28] No space left on device"
     names = sorted(path.name for path in published(tmp_path / "checkpoints"))
     assert names == ["step-00000002", "step-00000006"]
 
@@ -352,3 +353,26 @@ def test_a_background_write_that_fails_is_told(tmp_path: Path) -> None:
     (failed,) = events(tmp_path, "checkpoint_failed", 1)
     assert (failed["step"], "No space" in failed["reason"]) == (2, True)
     assert newest(tmp_path).name == "step-00000006"
+
+
+def astray(settings: Event) -> Event:
+    """The thread of rank 1 raises what is no full disk, at step 2."""
+
+    class Astray(Writer):
+        def write(self, folder: Path, state: Event) -> checkpoint.Manifest:
+            if os.environ["RANK"] == "1":
+                raise RuntimeError("went astray")
+            return super().write(folder, state)
+
+    Options.make_writer = lambda _: BackgroundWriter(Astray())  # type: ignore
+    return work(settings | {"max_steps": 100_000}, Options())
+
+
+def test_what_a_thread_raises_is_raised_by_the_next_save(
+    tmp_path: Path,
+) -> None:
+    """The other rank's thread waits for it meanwhile, and trains on."""
+    given = SHORT | {"run_dir": tmp_path, "micro_batch_size": 12}
+    with pytest.raises(ranks.RankError, match="went astray"):
+        ranks.run_ranks(2, astray, given)
+    assert published(tmp_path / "checkpoints") == []

@@ -21,6 +21,8 @@ from lockstep.trainer.extensions.faults import (
     parsed,
 )
 
+TORCHRUN = sys.executable, "-m", "torch.distributed.run"
+TRAINER = "-m", "lockstep.trainer"
 PATIENCE = 120.0  # seconds until a start that does not end is given up
 RESTARTS = 3
 Result = dict[str, Any]
@@ -39,9 +41,8 @@ def launched(
     """Train under torchrun, with what it says in `run_dir`.log; its exit code
     and the seconds it took. It is killed when it takes too long."""
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-        *(f"--nproc-per-node={draw.world_size}", f"--max-restarts={restarts}"),
-        *("-m", "lockstep.trainer", "--run-dir", str(run_dir)),
+        *(*TORCHRUN, "--standalone", f"--nproc-per-node={draw.world_size}"),
+        *(f"--max-restarts={restarts}", *TRAINER, "--run-dir", str(run_dir)),
     ]
     for name, value in (SETTINGS | changed).items():
         command += [f"--{name.replace('_', '-')}", str(value)]

@@ -68,7 +68,7 @@ def drawn(seed: int, number: int) -> Draw:
     other = chance.randrange(world)
     if kind == "flip":  # nobody would read it: force a restart
         faults.append(Fault("kill", other, step + 1, "h2d"))
-    if kind == "sigterm":
-        slow = Fault("slow", other, step + 1, "load", ms=HEARD_MS)
-        faults.append(slow)
+    if kind == "sigterm":  # a rank that is saving `step` has done it
+        heard = step + 1 + (phase in SAVING)
+        faults.append(Fault("slow", other, heard, "load", ms=HEARD_MS))
     return Draw(world, faults)

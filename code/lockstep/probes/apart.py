@@ -1,16 +1,29 @@
-"""How far the losses of runs are apart: `… lockstep.probes.apart A B C`."""
+"""How far the losses of one run are apart on 1, 2 and 4 ranks."""
 
-import sys
 from math import ceil, log10
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from lockstep.trainer.extensions.events import read_events
+from lockstep.probes.runs import trained
+from lockstep.trainer.extensions.options import Options
+
+# --8<-- [start:settings]
+WORLDS = 1, 2, 4
+SETTINGS: dict[str, Any] = {
+    "global_batch_size": 64,  # kept by accumulation
+    "micro_batch_size": 16,
+    "dropout": 0.0,  # each rank has a random state of its own
+    "max_steps": 400,
+    "log_every_steps": 1,
+}
 
 
-def losses(run_dir: Path) -> list[float]:
-    """Of every logged step of a run's first launch."""
-    log = read_events(run_dir / "events" / "attempt-0-rank-0.jsonl")
-    return [event["loss"] for event in log if event["event"] == "step"]
+# --8<-- [end:settings]
+def losses(run_dir: Path, world: int) -> list[float]:
+    """Of every step of that run."""
+    events = trained(world, run_dir, Options(), **SETTINGS)
+    return [event["loss"] for event in events if event["event"] == "step"]
 
 
 # --8<-- [start:apart]
@@ -25,10 +38,11 @@ def bound(difference: float) -> str:
     return f"< 1e{ceil(log10(3 * max(difference, 1e-7)))}"
 
 
-def main(folders: list[str]) -> None:
-    """Their losses, and how far each has been from the first until then."""
-    runs = [losses(Path(folder)) for folder in folders]
-    print(f"{'':16}" + "".join(f"{folder:>9}" for folder in folders))
+def main() -> None:
+    """The losses, and how far each has been from the first until then."""
+    with TemporaryDirectory() as folder:
+        runs = [losses(Path(folder, f"on-{n}"), n) for n in WORLDS]
+    print(f"{'ranks':16}" + "".join(f"{world:>9}" for world in WORLDS))
     for n in (20, 400):
         now = [f"{run[n - 1]:9.3f}" for run in runs]
         found = [f"{bound(apart(run[:n], runs[0][:n])):>9}" for run in runs[1:]]
@@ -37,4 +51,4 @@ def main(folders: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 import torch.distributed as dist
 
-from .config import require_same
+from .config import ConfigError, require_same
 from .process import on_rank0
 from .step import Replica
 from .telemetry import emit, phase
@@ -144,9 +144,8 @@ def seal(manifest: Manifest) -> str:
 
 def published(root: Path) -> list[Path]:
     """Checkpoints, the newest step and attempt first."""
-    def age(path: Path) -> tuple[str, int, str]:
-        return path.name[:13], len(path.name), path.name
-    return sorted(root.glob("step-*"), key=age, reverse=True)
+    return sorted(root.glob("step-*"), reverse=True,
+                  key=lambda path: (path.name[:13], len(path.name), path.name))
 
 
 def verify(path: Path) -> Manifest:
@@ -180,18 +179,31 @@ def restore(r: Replica, belongs: Manifest, writer: Writer) -> Manifest | None:
 
 
 def newest_good(root: Path, belongs: Manifest) -> tuple[Path, Manifest] | None:
-    """Sets aside what is damaged, refuses what belongs to another run."""
+    """Sets aside what is damaged, and what another run left above it.
+    ConfigError, where there is none but of another run."""
+    foreign: dict[Path, ConfigError] = {}
     for path in published(root):
         try:
             manifest = verify(path)
-        except (OSError, LookupError, TypeError, ValueError) as error:
-            path.rename(root / f"damaged-{path.name}")
-            emit("checkpoint_damaged", checkpoint=path.name, reason=str(error))
-        else:
             require_same(belongs["config"], manifest["config"])
             require_same(belongs, {name: manifest[name] for name in belongs})
+        except ConfigError as error:
+            foreign[path] = error
+        except (OSError, LookupError, TypeError, ValueError) as error:
+            set_aside(path, error)
+        else:
+            for other, why in foreign.items():
+                set_aside(other, why)
             return path, manifest
+    for why in foreign.values():  # this launch is the one that differs
+        raise why
     return None
+
+
+def set_aside(path: Path, why: Exception) -> None:
+    """No later launch finds it; a person may."""
+    path.rename(path.with_name(f"damaged-{path.name}"))
+    emit("checkpoint_damaged", checkpoint=path.name, reason=str(why))
 
 
 def packed(value: Any, name: str = "") -> bytes:

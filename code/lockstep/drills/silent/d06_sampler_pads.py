@@ -12,7 +12,7 @@ from torch.utils.data import (
     TensorDataset,
 )
 
-from lockstep.drills.silent.ranks import on_two_ranks
+from lockstep.forked import in_a_group
 
 
 # --8<-- [start:copy]
@@ -70,5 +70,5 @@ def demonstrate() -> None:
     ids = [i for rank in range(2) for i in make_sampler(data, 2, rank)]
     twice = len(ids) - len(set(ids))
     print(f"{ODD} samples: two ranks train on {len(ids)}, {twice} twice")
-    found = on_two_ranks(accuracy)[0]
+    found = in_a_group(2, accuracy)[0]
     print(f"1 right of {ODD}: {1 / ODD:.6f}; evaluated: {found:.6f}")

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from lockstep.drills.silent.ranks import on_two_ranks
+from lockstep.forked import in_a_group
 
 
 # --8<-- [start:copy]
@@ -61,8 +61,8 @@ def demonstrate() -> None:
     and drawn once more after a restore."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rng.pt"
-        alike = on_two_ranks(run, path, False)
-        mended = on_two_ranks(run, path, True)
+        alike = in_a_group(2, run, path, False)
+        mended = in_a_group(2, run, path, True)
     for what, masks, at in [
         ("seeded alike", alike, 4),
         ("seeded by rank", mended, 4),

@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from lockstep.drills.silent.ranks import on_two_ranks
 from lockstep.drills.silent.toy import small_model
+from lockstep.forked import in_a_group
 
 
 # --8<-- [start:copy]
@@ -56,5 +56,5 @@ def demonstrate() -> None:
         root = Path(name)
         save(root / "node-0", 4, 8)
         save(root / "node-1", 4)
-        for rank, step in enumerate(on_two_ranks(restore_from_own_disk, root)):
+        for rank, step in enumerate(in_a_group(2, restore_from_own_disk, root)):
             print(f"rank {rank} goes on from step {step}")

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.drills.silent.ranks import on_two_ranks
 from lockstep.drills.silent.toy import small_model, toy
+from lockstep.forked import in_a_group
 
 
 # --8<-- [start:copy]
@@ -81,7 +81,7 @@ def run_with_a_slow_loader_on_rank_1(folder: Path) -> dict[str, float]:
 def demonstrate() -> None:
     """Where two ranks say that their time went."""
     with TemporaryDirectory() as name:
-        found = on_two_ranks(run_with_a_slow_loader_on_rank_1, Path(name))
+        found = in_a_group(2, run_with_a_slow_loader_on_rank_1, Path(name))
     for rank, seconds in enumerate(found):
         said = ", ".join(f"{name} {s:.1f} s" for name, s in seconds.items())
         print(f"rank {rank}: {said}")

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.drills.silent.ranks import on_two_ranks
 from lockstep.drills.silent.toy import small_model, toy
+from lockstep.forked import in_a_group
 
 
 # --8<-- [start:copy]
@@ -60,7 +60,7 @@ def run_with_a_sick_rank_1(folder: Path) -> float:
 def demonstrate() -> None:
     """What the log says, and what it does not."""
     with TemporaryDirectory() as name:
-        losses = on_two_ranks(run_with_a_sick_rank_1, Path(name))
+        losses = in_a_group(2, run_with_a_sick_rank_1, Path(name))
         (log,) = Path(name).iterdir()
         logged = [json.loads(line) for line in log.read_text().splitlines()]
     for record in logged[:: len(logged) - 1]:

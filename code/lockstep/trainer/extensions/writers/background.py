@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -34,10 +35,13 @@ class BackgroundWriter(Writer):
         self.writer.group = dist.new_group(backend="gloo")
         self.copies = DefaultStager(COPIES)  # reuses its memory
         self.thread: Thread | None = None
+        self.failure: Exception | None = None
 
     # --8<-- [start:save]
     def save(self, r: Replica, manifest: Manifest, leaving: bool) -> None:
         with phase("checkpoint"):
+            if not self.busy():
+                self.wait()  # it may have failed
             if not leaving and on_rank0(self.busy):
                 emit("checkpoint_skipped", step=manifest["step"])
                 return
@@ -48,20 +52,30 @@ class BackgroundWriter(Writer):
                 return
             copy = self.copies.stage(state)
             self.thread = Thread(
-                target=self.writer.finish,
+                target=self.finish,
                 args=(r, manifest, copy, leaving),
                 daemon=True,  # a run that fails does not wait for it
             )
             self.thread.start()
+
+    def finish(self, *args: Any) -> None:
+        """What the thread does."""
+        try:
+            self.writer.finish(*args)
+        except Exception as error:
+            self.failure = error
 
     def busy(self) -> bool:
         """Whether the checkpoint before is still being written."""
         return self.thread is not None and self.thread.is_alive()
 
     def wait(self) -> None:
-        """Until nothing is being written."""
+        """Until nothing is being written. What ended the thread is raised: a
+        full disk, which all ranks hear of, does not end it."""
         if self.thread:
             self.thread.join()
+        if self.failure:
+            raise self.failure
 
     # --8<-- [end:save]
     def load(self, r: Replica, folder: Path) -> None:

@@ -57,7 +57,8 @@ class ShardWriter(PlainWriter):
                 process_group=self.group,
             )
         except CheckpointException as error:  # no subclass of Exception
-            raise OSError(str(error)) from error
+            whose = [f"rank {n}: {e}" for n, (e, _) in error.failures.items()]
+            raise OSError("; ".join(whose)) from error
         plain = {k: v for k, v in state.items() if k != SHARDS}
         wrote, rank = super().write(folder, plain), dist.get_rank()
         mine = [*folder.glob(f"__{rank}_*.distcp")]
