@@ -37,15 +37,6 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 
 
-def need(present: bool, what: str) -> None:
-    """Skip without `what`; in CI, where it was installed, fail."""
-    if present:
-        return
-    if os.environ.get("CI"):
-        pytest.fail(f"{what} is missing, and CI installs it")
-    pytest.skip(f"{what} is not installed")
-
-
 def run(
     *command: str, cwd: Path, timeout: float = 100, **environ: str
 ) -> subprocess.CompletedProcess[str]:
@@ -61,14 +52,6 @@ def run(
         text=True,
         timeout=timeout,
     )
-
-
-@pytest.fixture(scope="session")
-def node_modules() -> Path:
-    """What `npm ci` installed."""
-    folder = ROOT / "node_modules"
-    need((folder / "axe-core").is_dir(), "node_modules (`npm ci`)")
-    return folder
 
 
 class Project:

@@ -16,7 +16,9 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from .conftest import ROOT, SPECIMEN, Site, need
+from tests.conftest import need
+
+from .conftest import ROOT, SPECIMEN, Site
 
 SCHEMES = {"light": "default", "dark": "slate"}
 PHONE: Any = {"width": 390, "height": 844}

@@ -1,7 +1,7 @@
-"""The command `lockstep`."""
+"""`lockstep audit RUN`: what a run has trained on."""
 
-import json
 import sys
+from json import dumps
 from pathlib import Path
 
 import tyro
@@ -27,7 +27,7 @@ def audit(run: tyro.conf.Positional[Path], json: bool = False) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if json:
-        print_json(report.as_json())
+        print(dumps(report.as_json()))
     else:
         verdict = "proven" if report.proven else "NOT proven"
         table = Table(box=None)
@@ -42,19 +42,3 @@ def audit(run: tyro.conf.Positional[Path], json: bool = False) -> int:
         for finding in report.findings:
             console.print(finding, highlight=False, soft_wrap=True)
     return 0 if report.proven else 1
-
-
-def print_json(report: dict[str, object]) -> None:
-    """One object on one line."""
-    print(json.dumps(report))
-
-
-def main(args: list[str] | None = None) -> int:
-    """`lockstep COMMAND …`; returns the exit code."""
-    return tyro.extras.subcommand_cli_from_dict(
-        {"audit": audit}, prog="lockstep", args=args
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,7 @@
+"""`python -m lockstep.cli`."""
+
+import sys
+
+from lockstep.cli import main
+
+sys.exit(main())

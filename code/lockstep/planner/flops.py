@@ -1,0 +1,81 @@
+"""Floating-point operations: a token, a run, and the share of the peak."""
+
+from .figures import Formula, above, derive, one_of, whole
+
+KAPLAN = "Kaplan et al. 2020, table 1 and section 2.1"
+PALM = "Chowdhery et al. 2022 (PaLM), appendix B"
+MATMULS = Formula(
+    "matmul_flops",
+    "6 * (active - (0 if count_embeddings else embedding))",
+    "FLOP",
+    KAPLAN,
+)
+# Two matrix products, forward and twice that backward. A causal kernel does
+# about half of it; counts of MFU leave the half in.
+ATTENTION = Formula(
+    "attention_flops",
+    "12 * layers * heads * head_dim * sequence",
+    "FLOP",
+    PALM,
+)
+PER_TOKEN = Formula(
+    "flops_per_token",
+    "matmul_flops + (attention_flops if count_attention else 0)",
+    "FLOP",
+    PALM,
+)
+# What a GPU does besides, because the backward pass needs it again.
+RECOMPUTED = {
+    "none": Formula("recomputed_flops", "0", "FLOP", "nothing"),
+    "selective": Formula(
+        "recomputed_flops",
+        "attention_flops / 3",
+        "FLOP",
+        "Korthikanti et al. 2022, appendix A: attention's forward pass",
+    ),
+    "full": Formula(
+        "recomputed_flops",
+        "flops_per_token / 3",
+        "FLOP",
+        "Korthikanti et al. 2022, appendix A: the forward pass",
+    ),
+}
+TOTAL = Formula("total_flops", "flops_per_token * tokens", "FLOP", KAPLAN)
+UTILISATION = [
+    Formula(
+        "mfu",
+        "tokens_per_second * flops_per_token / (gpus * peak_flops)",
+        "",
+        PALM,
+    ),
+    Formula(
+        "hfu",
+        "tokens_per_second * (flops_per_token + recomputed_flops)"
+        " / (gpus * peak_flops)",
+        "",
+        PALM,
+    ),
+]
+DAYS = Formula(
+    "days", "tokens / tokens_per_second / 86400", "days", "86,400 s a day"
+)
+
+
+def flops(given: dict) -> dict:
+    """`given`, counted parameters, and the figures flops_per_token and, where
+    their inputs are above 0, total_flops, mfu, hfu and days. It has sequence,
+    tokens, gpus, peak_flops (one GPU's), tokens_per_second (the whole job's),
+    count_embeddings, count_attention and recompute."""
+    whole("sequence", given["sequence"])
+    one_of("recompute", given["recompute"], tuple(sorted(RECOMPUTED)))
+    for name in ("tokens", "peak_flops", "tokens_per_second"):
+        above(name, given[name], -1e-9)
+    whole("gpus", given["gpus"], 0)
+    formulas = [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[given["recompute"]]]
+    if given["tokens"]:
+        formulas.append(TOTAL)
+    if given["gpus"] and given["peak_flops"] and given["tokens_per_second"]:
+        formulas += UTILISATION
+    if given["tokens"] and given["tokens_per_second"]:
+        formulas.append(DAYS)
+    return derive(given, formulas)

@@ -1,0 +1,56 @@
+"""What a rank holds of the model's state, by ZeRO stage."""
+
+from .figures import Formula, above, derive, one_of, whole
+
+ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5 and figure 1"
+# Bytes of a parameter, of its gradient, and of what the optimizer keeps for it.
+OPTIMIZERS = {
+    "adam-mixed": (2, 2, 12, ZERO),
+    "adam-mixed-fp32-gradients": (
+        2,
+        4,
+        12,
+        "Narayanan et al. 2021; Megatron-LM accumulates gradients in fp32",
+    ),
+    "adam-fp32": (4, 4, 8, "Kingma and Ba 2015: two moments"),
+    "sgd-momentum-fp32": (4, 4, 4, "one buffer"),
+    "adam-8bit": (2, 2, 6, "Dettmers et al. 2022; a master copy in fp32"),
+    "muon": (2, 2, 8, "Jordan et al. 2024: one momentum; a master copy"),
+}
+STATES = [
+    Formula(
+        "parameters_bytes",
+        "params * bytes_parameter / (dp if zero_stage >= 3 else 1)",
+        "B",
+        ZERO,
+    ),
+    Formula(
+        "gradients_bytes",
+        "params * bytes_gradient / (dp if zero_stage >= 2 else 1)",
+        "B",
+        ZERO,
+    ),
+    Formula(
+        "optimizer_bytes",
+        "params * bytes_optimizer / (dp if zero_stage >= 1 else 1)",
+        "B",
+        ZERO,
+    ),
+    Formula(
+        "total_bytes",
+        "parameters_bytes + gradients_bytes + optimizer_bytes",
+        "B",
+        "sum; activations, buffers and fragmentation are left out",
+    ),
+]
+
+
+def memory(given: dict) -> dict:
+    """`given` and the figures *_bytes of one rank. It has params, dp,
+    zero_stage, bytes_parameter, bytes_gradient and bytes_optimizer."""
+    above("params", given["params"])
+    whole("dp", given["dp"])
+    one_of("zero_stage", given["zero_stage"], (0, 1, 2, 3))
+    for name in ("bytes_parameter", "bytes_gradient", "bytes_optimizer"):
+        above(name, given[name], -1e-9)
+    return derive(given, STATES)

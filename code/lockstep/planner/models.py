@@ -1,0 +1,289 @@
+"""Parameters of a decoder, or of an encoder of the same blocks, by part."""
+
+from .figures import Formula, derive, divides, flag, one_of, refuse, whole
+
+VASWANI = "Vaswani et al. 2017, 3.2 and 3.3"
+SHAPE: dict = {
+    "layers": 0,
+    "hidden": 0,
+    "heads": 0,
+    "vocab": 0,
+    "kv_heads": 0,  # as many as heads; fewer is grouped-query attention
+    "head_dim": 0,  # hidden / heads
+    "ffn": 0,  # 4 hidden
+    "positions": 0,  # learned ones; none with rotary embeddings
+    "gated_mlp": 0,  # three matrices in place of two
+    "tied_embeddings": 0,
+    "bias": 0,  # of every linear layer
+    "norm": "rms",  # or "layer"
+    "experts": 0,  # of a layer; 0: one plain MLP
+    "experts_per_token": 0,
+    "shared_experts": 0,  # every token goes through them
+    "expert_ffn": 0,  # ffn
+    "dense_layers": 0,  # the first ones, which have no experts
+    "router_bias": 0,  # of a balance without a loss
+    "q_rank": 0,  # multi-head latent attention, if above 0
+    "kv_rank": 0,
+    "rope_dim": 0,
+    "masked_lm_head": 0,  # a linear layer, a norm, a bias per token
+}
+# Multi-head attention is the case kv_heads = heads, multi-query kv_heads = 1.
+ATTENTION = Formula(
+    "attention_per_layer",
+    "hidden * head_dim * (2 * heads + 2 * kv_heads)"
+    " + bias * (head_dim * (heads + 2 * kv_heads) + hidden)",
+    "parameters",
+    "Ainslie et al. 2023 (GQA), section 2",
+)
+# Its heads have head_dim numbers of content and, in the values, as many.
+LATENT_ATTENTION = Formula(
+    "attention_per_layer",
+    "hidden * q_rank + q_rank + q_rank * heads * (head_dim + rope_dim)"
+    " + hidden * (kv_rank + rope_dim) + kv_rank"
+    " + kv_rank * heads * 2 * head_dim + heads * head_dim * hidden",
+    "parameters",
+    "DeepSeek-V2 2024, 2.1",
+)
+MLP = Formula(
+    "mlp_per_layer",
+    "(3 if gated_mlp else 2) * hidden * ffn"
+    " + bias * ((2 if gated_mlp else 1) * ffn + hidden)",
+    "parameters",
+    VASWANI + "; gated: Shazeer 2020",
+)
+EXPERT = Formula(
+    "expert",
+    "(3 if gated_mlp else 2) * hidden * expert_ffn",
+    "parameters",
+    "Shazeer et al. 2017, section 2",
+)
+MOE = Formula(
+    "moe_per_layer",
+    "(experts + shared_experts) * expert + hidden * experts"
+    " + router_bias * experts",
+    "parameters",
+    "DeepSeek-V3 2024, 2.1.2",
+)
+NORM = Formula(
+    "norm_each",
+    "hidden * norm_vectors",
+    "parameters",
+    "Ba et al. 2016; Zhang and Sennrich 2019",
+)
+PARTS = [
+    Formula(
+        "embedding",
+        "vocab * hidden * (1 if tied_embeddings else 2) + positions * hidden",
+        "parameters",
+        "Press and Wolf 2017; the output layer is in it",
+    ),
+    Formula("attention", "layers * attention_per_layer", "parameters", VASWANI),
+    NORM,
+    Formula(
+        "norm",
+        "(2 * layers + 1) * norm_each",
+        "parameters",
+        "two a block, one at the end",
+    ),
+    Formula(
+        "head",
+        "masked_lm_head * (hidden * hidden + hidden + norm_each + vocab)",
+        "parameters",
+        "Devlin et al. 2019, its released code",
+    ),
+]
+DENSE = [
+    Formula("mlp", "layers * mlp_per_layer", "parameters", VASWANI),
+    Formula(
+        "total",
+        "embedding + attention + mlp + norm + head",
+        "parameters",
+        "sum",
+    ),
+    Formula("active", "total", "parameters", "a dense model"),
+]
+SPARSE = [
+    EXPERT,
+    MOE,
+    Formula(
+        "mlp",
+        "dense_layers * mlp_per_layer"
+        " + (layers - dense_layers) * moe_per_layer",
+        "parameters",
+        "DeepSeek-V3 2024, 4.2",
+    ),
+    Formula(
+        "total",
+        "embedding + attention + mlp + norm + head",
+        "parameters",
+        "sum",
+    ),
+    Formula(
+        "active",
+        "total"
+        " - (layers - dense_layers) * (experts - experts_per_token) * expert",
+        "parameters",
+        "Jiang et al. 2024 (Mixtral), section 2.1",
+    ),
+]
+PRESETS: dict = {
+    "gpt3-175b": (
+        {
+            "layers": 96,
+            "hidden": 12288,
+            "heads": 96,
+            "vocab": 50257,
+            "positions": 2048,
+            "tied_embeddings": 1,
+            "bias": 1,
+            "norm": "layer",
+        },
+        "Brown et al. 2020, table 2.1",
+    ),
+    "llama3-8b": (
+        {
+            "layers": 32,
+            "hidden": 4096,
+            "heads": 32,
+            "kv_heads": 8,
+            "ffn": 14336,
+            "vocab": 128256,
+            "gated_mlp": 1,
+        },
+        "Llama 3 2024, table 3",
+    ),
+    "llama3-70b": (
+        {
+            "layers": 80,
+            "hidden": 8192,
+            "heads": 64,
+            "kv_heads": 8,
+            "ffn": 28672,
+            "vocab": 128256,
+            "gated_mlp": 1,
+        },
+        "Llama 3 2024, table 3",
+    ),
+    "llama3-405b": (
+        {
+            "layers": 126,
+            "hidden": 16384,
+            "heads": 128,
+            "kv_heads": 8,
+            "ffn": 53248,
+            "vocab": 128256,
+            "gated_mlp": 1,
+        },
+        "Llama 3 2024, table 3",
+    ),
+    "mixtral-8x7b": (
+        {
+            "layers": 32,
+            "hidden": 4096,
+            "heads": 32,
+            "kv_heads": 8,
+            "ffn": 14336,
+            "vocab": 32000,
+            "gated_mlp": 1,
+            "experts": 8,
+            "experts_per_token": 2,
+        },
+        "Jiang et al. 2024, table 1",
+    ),
+    "deepseek-v3": (
+        {
+            "layers": 61,
+            "hidden": 7168,
+            "heads": 128,
+            "head_dim": 128,
+            "ffn": 18432,
+            "vocab": 129280,
+            "gated_mlp": 1,
+            "experts": 256,
+            "experts_per_token": 8,
+            "shared_experts": 1,
+            "expert_ffn": 2048,
+            "dense_layers": 3,
+            "router_bias": 1,
+            "q_rank": 1536,
+            "kv_rank": 512,
+            "rope_dim": 64,
+        },
+        "DeepSeek-V3 2024, 4.2, without the multi-token prediction module",
+    ),
+    "esm2-3b": (
+        {
+            "layers": 36,
+            "hidden": 2560,
+            "heads": 40,
+            "vocab": 33,
+            "tied_embeddings": 1,
+            "bias": 1,
+            "norm": "layer",
+            "masked_lm_head": 1,
+        },
+        "Lin et al. 2023, its released code",
+    ),
+    "esm2-15b": (
+        {
+            "layers": 48,
+            "hidden": 5120,
+            "heads": 40,
+            "vocab": 33,
+            "tied_embeddings": 1,
+            "bias": 1,
+            "norm": "layer",
+            "masked_lm_head": 1,
+        },
+        "Lin et al. 2023, its released code",
+    ),
+}
+
+
+def preset(name: str) -> dict:
+    """The shape of a published model."""
+    one_of("preset", name, tuple(sorted(PRESETS)))
+    return dict(PRESETS[name][0])
+
+
+def shape(given: dict) -> dict:
+    """`given`, with what follows from it filled in. PlanError for what can be
+    no model."""
+    s = dict(SHAPE)
+    s.update(given)
+    for name in ("layers", "hidden", "heads", "vocab"):
+        s[name] = whole(name, s[name])
+    for name in SHAPE:
+        if name != "norm":
+            s[name] = whole(name, s[name], 0)
+    one_of("norm", s["norm"], ("rms", "layer"))
+    s["norm_vectors"] = 2 if s["norm"] == "layer" else 1  # a bias too
+    if not s["head_dim"]:
+        divides("heads", s["heads"], "hidden", s["hidden"])
+        s["head_dim"] = s["hidden"] // s["heads"]
+    s["kv_heads"] = s["kv_heads"] or s["heads"]
+    divides("kv_heads", s["kv_heads"], "heads", s["heads"])
+    s["ffn"] = s["ffn"] or 4 * s["hidden"]
+    s["expert_ffn"] = s["expert_ffn"] or s["ffn"]
+    if s["experts"]:
+        s["experts_per_token"] = whole(
+            "experts_per_token", s["experts_per_token"]
+        )
+    for name, most in (
+        ("experts_per_token", "experts"),
+        ("dense_layers", "layers"),
+    ):
+        if s[name] > s[most]:
+            refuse(name, s[name], f"at most {flag(most)}, {s[most]}")
+    return s
+
+
+def params(given: dict) -> dict:
+    """`given`, a shape, and the figures total, embedding, attention, mlp, norm
+    and active: what one token goes through."""
+    s = shape(given)
+    attention = LATENT_ATTENTION if s["kv_rank"] else ATTENTION
+    parts = SPARSE if s["experts"] else DENSE
+    for formulas in ([attention, MLP], PARTS, parts):
+        s = derive(s, formulas)
+    return s

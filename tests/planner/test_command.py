@@ -1,0 +1,156 @@
+"""`lockstep plan`: keys and units for machines, one line for nonsense."""
+
+import json
+
+import pytest
+
+from lockstep.cli import main
+
+ANSWERS = {
+    "params --preset llama3-8b": {
+        "total": 8030261248,
+        "embedding": 2 * 128256 * 4096,
+        "attention": 32 * 4096 * 128 * 80,
+        "mlp": 32 * 3 * 4096 * 14336,
+        "norm": 65 * 4096,
+        "active": 8030261248,
+    },
+    "params --layers 2 --hidden 8 --heads 2 --vocab 10 --tied-embeddings": {
+        "total": 80 + 2 * 4 * 64 + 2 * 2 * 8 * 32 + 5 * 8,
+        "embedding": 80,
+        "attention": 2 * 4 * 64,
+        "mlp": 2 * 2 * 8 * 32,
+        "norm": 5 * 8,
+        "active": 80 + 2 * 4 * 64 + 2 * 2 * 8 * 32 + 5 * 8,
+    },
+    "memory --params 7.5e9 --dp 64 --zero-stage 1": {
+        "parameters_bytes": 15e9,
+        "gradients_bytes": 15e9,
+        "optimizer_bytes": 7.5e9 * 12 / 64,
+        "total_bytes": 30e9 + 7.5e9 * 12 / 64,
+    },
+    "activations --layers 2 --hidden 64 --heads 4 --sequence 32 --tp 2"
+    " --sequence-parallel --recompute selective": {
+        "bytes_per_layer": 34 * 32 * 64 / 2,
+        "total_bytes": 34 * 32 * 64,
+    },
+    "collective --op all_reduce --bytes 1e9 --ranks 4 --bandwidth 1e9"
+    " --latency 0.001": {
+        "bytes_sent_per_rank": 1.5e9,
+        "seconds": 1.506,
+        "bus_factor": 1.5,
+    },
+    "collective --op broadcast --bytes 8 --ranks 4 --algorithm tree": {
+        "bytes_sent_per_rank": 8,
+        "seconds": None,
+        "bus_factor": 1,
+    },
+    "pipeline --stages 4 --microbatches 12 --schedule gpipe": {
+        "bubble_fraction_of_total": 0.2,
+        "bubble_overhead": 0.25,
+        "in_flight_microbatches": 12,
+    },
+    "flops --preset llama3-8b --sequence 8192 --tokens 1e12 --gpus 8"
+    " --peak-flops 1e15 --tokens-per-second 1e5 --recompute full": {
+        "flops_per_token": 6 * 8030261248,
+        "total_flops": 6 * 8030261248e12,
+        "mfu": 6 * 8030261248e5 / 8e15,
+        "hfu": 8 * 8030261248e5 / 8e15,
+        "days": 1e7 / 86400,
+        "count_embeddings": True,
+        "count_attention": False,
+        "recompute": "full",
+    },
+}
+
+
+@pytest.mark.parametrize("asked", ANSWERS)
+def test_an_answer_for_machines(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", *asked.split(), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == pytest.approx(ANSWERS[asked], rel=1e-12)
+
+
+def test_what_counts_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["plan", "flops", "--preset=gpt3-175b", "--sequence=2048", "--json"]
+    found = []
+    for flags in ([], ["--count-attention"], ["--no-count-embeddings"]):
+        assert main([*asked, *flags]) == 0
+        found.append(json.loads(capsys.readouterr().out)["flops_per_token"])
+    plain, with_attention, without_tables = found
+    assert with_attention - plain == 12 * 96 * 12288 * 2048
+    assert plain - without_tables == 6 * 12288 * (50257 + 2048)
+
+
+def test_the_way_to_a_figure_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = "--params=8e9", "--dp=8", "--zero-stage=3", "--explain"
+    assert main(["plan", "memory", *asked]) == 0
+    said = capsys.readouterr().out
+    assert "optimizer bytes   12 GB (11.18 GiB)" in said
+    assert "= 8e+09 * 12 / (8 if 3 >= 1 else 1) = 12 GB (11.18 GiB)" in said
+    assert "activations, buffers and fragmentation are left out" in said
+
+
+NONSENSE = {
+    "params --preset gpt5": "--preset is gpt5; it must be one of deepseek-v3, ",
+    "params --layers 2": "--hidden is 0; it must be a whole number from 1",
+    "params --preset llama3-8b --kv-heads 5": "a divisor of --heads, 32",
+    "params --preset mixtral-8x7b --experts-per-token 9": "at most --experts",
+    "memory --params -1": "--params is -1; it must be above 0",
+    "memory --params 1e9 --zero-stage 4": "must be one of 0, 1, 2, 3",
+    "memory --params 1e9 --dp 1.5": "--dp is 1.5; it must be a whole number",
+    "activations --layers 2 --hidden 64 --heads 4 --sequence 8 --tp 3": (
+        "--tp is 3; it must be a divisor of --heads, 4"
+    ),
+    "activations --layers 2 --hidden 64 --heads 4 --sequence 8"
+    " --sequence-parallel": "it needs --tp of 2 or more",
+    "collective --op gather --bytes 1 --ranks 2": "--op is gather; it must be",
+    "collective --op all_gather --bytes 1 --ranks 2 --algorithm tree": (
+        "--algorithm tree has no all_gather"
+    ),
+    "collective --op broadcast --bytes 1 --ranks 0": "--ranks is 0",
+    "pipeline --stages 2 --microbatches 3 --schedule interleaved": (
+        "--stages is 2; it must be a divisor of --microbatches, 3"
+    ),
+    "pipeline --stages 2 --microbatches 3 --virtual-stages 2": (
+        "--virtual-stages is 2; with --schedule 1f1b it must be 1"
+    ),
+    "flops --preset llama3-8b --sequence 0": "--sequence is 0",
+}
+
+
+@pytest.mark.parametrize("asked", NONSENSE)
+def test_nonsense_is_answered_in_one_line(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", *asked.split()]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("error: ")
+    assert NONSENSE[asked] in said
+
+
+def test_a_number_that_is_none_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for text in ("ten", "nan", "inf"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["plan", "memory", "--params", text])
+        assert "--params" in capsys.readouterr().err
+
+
+def test_the_command_lists_its_plans(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["plan", "--help"])
+    said = capsys.readouterr().out
+    for name in ("params", "memory", "activations", "collective", "flops"):
+        assert f"• {name}" in said
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert "• plan" in capsys.readouterr().out
