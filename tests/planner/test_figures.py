@@ -67,9 +67,7 @@ def test_quantities_have_units_decimal_apart_from_binary(
 def test_what_cannot_be_is_named_with_what_could() -> None:
     assert whole("tp", 4.0) == 4
     for wrong in (0, 1.5, -2):
-        with pytest.raises(
-            PlanError, match=r"^--zero-stage is .* whole"
-        ):
+        with pytest.raises(PlanError, match=r"^--zero-stage is .* whole"):
             whole("zero_stage", wrong)
     with pytest.raises(PlanError, match="must be a divisor of --heads, 96"):
         divides("tp", 5, "heads", 96)

@@ -1,0 +1,156 @@
+"""Bytes that a rank sends in one optimizer step, by kind of parallelism.
+
+Every collective is a ring's, so a rank sends what it would with the most even
+share. Point to point counts for a rank in the middle of the pipeline.
+"""
+
+from .figures import Formula, derive, divides, one_of, whole
+
+ZERO = "Rajbhandari et al. 2020 (ZeRO), section 7"
+MEGATRON = "Shoeybi et al. 2019, section 3; Korthikanti et al. 2022, 4.2.2"
+# What one rank holds, or gathers a layer at a time, before data parallelism.
+PARAMS_RANK = Formula(
+    "params_rank",
+    "params / (tp * pp)",
+    "parameters",
+    "an even split; experts are split over ep besides",
+)
+DATA = {
+    0: Formula(
+        "data_bytes",
+        "2 * (dp - 1) / dp * params_rank * bytes_gradient",
+        "B",
+        "all-reduce of gradients; " + ZERO,
+    ),
+    1: Formula(
+        "data_bytes",
+        "(dp - 1) / dp * params_rank * (bytes_gradient + bytes_parameter)",
+        "B",
+        "reduce-scatter of gradients, all-gather of parameters; " + ZERO,
+    ),
+    3: Formula(
+        "data_bytes",
+        "(shard - 1) / shard * params_rank"
+        " * (gathers * bytes_parameter + bytes_gradient)"
+        " + 2 * (dp / shard - 1) / (dp / shard)"
+        " * params_rank / shard * bytes_gradient",
+        "B",
+        "all-gathers, reduce-scatter, and with fewer shards than ranks an"
+        " all-reduce among replicas; " + ZERO,
+    ),
+}
+DATA[2] = DATA[1]
+GATHERS = Formula(
+    "gathers",
+    "2 * microbatches",
+    "",
+    "forward and backward of each micro-batch: FSDP, reshard_after_forward",
+)
+# One tensor of the block's input, of a micro-batch.
+ACTIVATION = Formula(
+    "activation_bytes",
+    "micro_batch * sequence / cp * hidden * bytes_activation",
+    "B",
+    "shape (micro-batch, sequence, hidden)",
+)
+TENSOR = Formula(
+    "tensor_bytes",
+    "microbatches * layers / pp * 4 * 2 * (tp - 1) / tp * activation_bytes",
+    "B",
+    "two all-reduces forward and two backward; with sequence parallelism as"
+    " many pairs of all-gather and reduce-scatter; " + MEGATRON,
+)
+CONTEXT = {
+    "ring": Formula(
+        "context_bytes",
+        "microbatches * layers / pp * (cp - 1) * 2 * (2 + 1)"
+        " * micro_batch * sequence / cp * kv_heads * head_dim / tp"
+        " * bytes_activation",
+        "B",
+        "keys and values once round forward; they and their gradients"
+        " backward; Liu et al. 2023 (ring attention)",
+    ),
+    "ulysses": Formula(
+        "context_bytes",
+        "microbatches * layers / pp * 2 * (cp - 1) / cp"
+        " * micro_batch * sequence / cp * (2 * heads + 2 * kv_heads)"
+        " * head_dim / tp * bytes_activation",
+        "B",
+        "all-to-all of queries, keys, values and outputs, forward and"
+        " backward; Jacobs et al. 2023 (Ulysses)",
+    ),
+}
+PIPELINE = Formula(
+    "pipeline_bytes",
+    "microbatches * virtual_stages * 2 * activation_bytes"
+    " / (tp if sequence_parallel else 1) if pp > 1 else 0",
+    "B",
+    "an activation forward, its gradient backward; Narayanan et al. 2021, 2.2",
+)
+EXPERT = Formula(
+    "expert_bytes",
+    "microbatches * (layers - dense_layers) / pp * 4 * (ep - 1) / ep"
+    " * experts_per_token * activation_bytes",
+    "B",
+    "all-to-all to the experts and back, forward and backward, tokens evenly"
+    " spread; Lepikhin et al. 2021 (GShard)",
+)
+TOTAL = Formula(
+    "sent_bytes",
+    "data_bytes + tensor_bytes + context_bytes + pipeline_bytes + expert_bytes",
+    "B",
+    "sum",
+)
+DEFAULTS: dict = {
+    "zero_stage": 0,
+    "dp": 1,
+    "shard": 0,  # ranks that share a copy; dp
+    "tp": 1,
+    "sequence_parallel": 0,
+    "cp": 1,
+    "context": "ring",
+    "pp": 1,
+    "virtual_stages": 1,
+    "ep": 1,
+    "micro_batch": 1,
+    "microbatches": 1,
+    "bytes_parameter": 2,
+    "bytes_gradient": 2,
+    "bytes_activation": 2,
+}
+
+
+def communication(given: dict) -> dict:
+    """`given` and the figures *_bytes that a rank sends in a step. It has a
+    model's shape, params, sequence, and what differs from DEFAULTS."""
+    s = dict(DEFAULTS)
+    s.update(given)
+    s["shard"] = s["shard"] or s["dp"]
+    for name in ("dp", "shard", "tp", "cp", "pp", "ep", "virtual_stages"):
+        whole(name, s[name])
+    for name in ("sequence", "micro_batch", "microbatches"):
+        whole(name, s[name])
+    one_of("zero_stage", s["zero_stage"], (0, 1, 2, 3))
+    one_of("context", s["context"], ("ring", "ulysses"))
+    divides("shard", s["shard"], "dp", s["dp"])
+    divides("tp", s["tp"], "heads", s["heads"])
+    divides("pp", s["pp"], "layers", s["layers"])
+    divides("cp", s["cp"], "sequence", s["sequence"])
+    if s["context"] == "ulysses":
+        divides("cp", s["cp"], "heads", s["heads"] // s["tp"])
+    if s["experts"]:
+        divides("ep", s["ep"], "experts", s["experts"])
+    return derive(
+        s,
+        [
+            PARAMS_RANK,
+            GATHERS,
+            DATA[s["zero_stage"]],
+            ACTIVATION,
+            TENSOR,
+            CONTEXT[s["context"]],
+            PIPELINE,
+            EXPERT,
+            TOTAL,
+        ],
+    )

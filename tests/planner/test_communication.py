@@ -1,0 +1,96 @@
+"""What a rank sends in a step: the papers' multiples, and sums by hand."""
+
+from typing import Any
+
+import pytest
+
+from lockstep.planner.communication import communication
+from lockstep.planner.figures import PlanError
+from lockstep.planner.models import params, preset, shape
+
+LLAMA = shape(preset("llama3-8b"))
+SIZE = params(LLAMA)["total"].value
+
+
+def sent(part: str, **given: Any) -> float:
+    found = communication(LLAMA | {"params": SIZE, "sequence": 8192} | given)
+    return float(found[f"{part}_bytes"].value)
+
+
+@pytest.mark.parametrize(
+    ("stage", "multiple"), [(0, 2), (1, 2), (2, 2), (3, 3)]
+)
+def test_zero_sends_two_or_three_times_the_parameters(
+    stage: int, multiple: int
+) -> None:
+    """Section 7: 2 Ψ for stages 0 to 2, 3 Ψ for stage 3, for many ranks."""
+    volume = sent("data", zero_stage=stage, dp=4096)
+    assert volume / 2 / SIZE == pytest.approx(multiple, rel=1e-3)
+
+
+def test_hybrid_sharding_adds_an_all_reduce_of_a_shard() -> None:
+    whole = sent("data", zero_stage=3, dp=8)
+    hybrid = sent("data", zero_stage=3, dp=64, shard=8)
+    assert hybrid - whole == pytest.approx(2 * 7 / 8 * SIZE / 8 * 2)
+
+
+def test_every_micro_batch_gathers_anew() -> None:
+    once = sent("data", zero_stage=3, dp=8)
+    four = sent("data", zero_stage=3, dp=8, microbatches=4)
+    assert four - once == pytest.approx(7 / 8 * SIZE * 6 * 2)
+
+
+def test_a_layer_of_tensor_parallelism_reduces_four_times() -> None:
+    tensor = 8192 * 4096 * 2
+    assert sent("tensor", tp=8) == 32 * 4 * 2 * 7 / 8 * tensor
+    assert sent("tensor") == 0
+
+
+def test_ring_attention_sends_keys_and_values_of_the_grouped_heads() -> None:
+    keys = 8192 / 4 * 8 * 128 * 2
+    assert sent("context", cp=4) == 32 * 3 * 2 * keys + 32 * 3 * 4 * keys
+    both = 2 * (32 + 8) * 128 * 8192 / 4 * 2
+    ulysses = sent("context", cp=4, context="ulysses")
+    assert ulysses == 32 * 2 * 3 / 4 * both
+
+
+def test_a_stage_sends_forward_and_backward() -> None:
+    tensor = 8192 * 4096 * 2
+    assert sent("pipeline", pp=4, microbatches=16) == 16 * 2 * tensor
+    assert sent("pipeline", microbatches=16) == 0
+    twice = sent("pipeline", pp=4, microbatches=16, virtual_stages=2)
+    assert twice == 2 * 16 * 2 * tensor
+    parted = {"tp": 8, "sequence_parallel": 1}
+    assert sent("pipeline", pp=4, microbatches=16, **parted) == 4 * tensor
+
+
+def test_experts_get_every_token_so_many_times() -> None:
+    moe = shape(preset("mixtral-8x7b"))
+    given = {"params": 1, "sequence": 4096, "ep": 8}
+    found = communication(moe | given)["expert_bytes"]
+    assert found.value == 32 * 4 * 7 / 8 * 2 * 4096 * 4096 * 2
+
+
+def test_the_whole_is_the_sum() -> None:
+    given = {"dp": 8, "tp": 2, "cp": 2, "pp": 2, "microbatches": 8}
+    parts = ("data", "tensor", "context", "pipeline", "expert")
+    assert sent("sent", **given) == sum(sent(part, **given) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"dp": 8, "shard": 3}, "--shard is 3; it must be a divisor of --dp"),
+        ({"tp": 5}, "--tp is 5; it must be a divisor of --heads, 32"),
+        ({"pp": 5}, "--pp is 5; it must be a divisor of --layers, 32"),
+        ({"cp": 3}, "--cp is 3; it must be a divisor of --sequence, 8192"),
+        ({"cp": 64, "context": "ulysses"}, "must be a divisor of --heads, 32"),
+        ({"zero_stage": 5}, "--zero-stage is 5"),
+        ({"context": "star"}, "--context is star; it must be one of ring"),
+    ],
+)
+def test_a_split_that_cannot_be_is_named(
+    given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(PlanError, match=says):
+        sent("sent", **given)
