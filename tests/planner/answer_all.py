@@ -6,8 +6,9 @@ from lockstep.planner.activations import activations
 from lockstep.planner.collectives import collective
 from lockstep.planner.figures import Figure, PlanError
 from lockstep.planner.flops import flops
+from lockstep.planner.layout import HARDWARE, layout
 from lockstep.planner.memory import memory
-from lockstep.planner.models import params
+from lockstep.planner.models import params, preset
 from lockstep.planner.pipeline import pipeline
 
 
@@ -17,6 +18,13 @@ def operations(given: dict) -> dict:
     return flops(counted)
 
 
+def run(given: dict) -> dict:
+    asked = preset(given["preset"])
+    asked.update(HARDWARE["h100"])
+    asked.update(given)
+    return layout(asked)
+
+
 ROOMS = {
     "params": params,
     "memory": memory,
@@ -24,6 +32,7 @@ ROOMS = {
     "collective": collective,
     "pipeline": pipeline,
     "flops": operations,
+    "run": run,
 }
 
 

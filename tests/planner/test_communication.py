@@ -34,10 +34,12 @@ def test_hybrid_sharding_adds_an_all_reduce_of_a_shard() -> None:
     assert hybrid - whole == pytest.approx(2 * 7 / 8 * SIZE / 8 * 2)
 
 
-def test_every_micro_batch_gathers_anew() -> None:
-    once = sent("data", zero_stage=3, dp=8)
-    four = sent("data", zero_stage=3, dp=8, microbatches=4)
-    assert four - once == pytest.approx(7 / 8 * SIZE * 6 * 2)
+@pytest.mark.parametrize(("stage", "each"), [(0, 0), (1, 0), (2, 1), (3, 3)])
+def test_what_every_micro_batch_sends_anew(stage: int, each: int) -> None:
+    """Sharded gradients are reduced each time, sharded weights gathered."""
+    once = sent("data", zero_stage=stage, dp=8)
+    four = sent("data", zero_stage=stage, dp=8, microbatches=4)
+    assert four - once == pytest.approx(3 * 7 / 8 * SIZE * each * 2)
 
 
 def test_a_layer_of_tensor_parallelism_reduces_four_times() -> None:
@@ -82,7 +84,7 @@ def test_the_whole_is_the_sum() -> None:
     [
         ({"dp": 8, "shard": 3}, "--shard is 3; it must be a divisor of --dp"),
         ({"tp": 5}, "--tp is 5; it must be a divisor of --heads, 32"),
-        ({"pp": 5}, "--pp is 5; it must be a divisor of --layers, 32"),
+        ({"pp": 33}, "--pp is 33; it must be at most --layers, 32"),
         ({"cp": 3}, "--cp is 3; it must be a divisor of --sequence, 8192"),
         ({"cp": 64, "context": "ulysses"}, "must be a divisor of --heads, 32"),
         ({"zero_stage": 5}, "--zero-stage is 5"),

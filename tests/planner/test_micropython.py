@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lockstep import planner
+from lockstep.planner.models import PRESETS
 from tests.planner.answer_all import answer
 
 HERE = Path(__file__).parent
@@ -32,7 +33,7 @@ def drawn(chance: random.Random) -> tuple[str, dict[str, Any]]:
         "positions": pick([0, 2048]),
         **{name: chance.randint(0, 1) for name in ("gated_mlp", "bias")},
         "tied_embeddings": chance.randint(0, 1),
-        "norm": pick(["rms", "layer"]),
+        "layer_norm": chance.randint(0, 1),
         "experts": pick([0, 0, 8, 64]),
         "experts_per_token": pick([0, 1, 2, 8]),
         "shared_experts": chance.randint(0, 2),
@@ -82,6 +83,20 @@ def drawn(chance: random.Random) -> tuple[str, dict[str, Any]]:
             "count_attention": 1,
             **run,
         },
+    }
+    questions["run"] = {
+        "preset": pick(sorted(PRESETS)),
+        "gpus": 64 * power(6),
+        "sequence": 8192,
+        "global_batch": 64 * power(5),
+        "tp": power(3),
+        "cp": power(3),
+        "pp": power(3),
+        "ep": power(3),
+        "zero_stage": chance.randint(0, 3),
+        "micro_batch": power(1),
+        "recompute": pick(["none", "full"]),
+        "sequence_parallel": 1,
     }
     room = pick(sorted(questions))
     return room, questions[room]

@@ -60,7 +60,7 @@ def test_parameters_of_megatrons_models(row: list[Any]) -> None:
     _, layers, _, hidden, published = row
     given = {"layers": layers, "hidden": hidden, "heads": hidden // 96}
     given |= {"vocab": 51200, "positions": 2048, "bias": 1}
-    given |= {"tied_embeddings": 1, "norm": "layer"}
+    given |= {"tied_embeddings": 1, "layer_norm": 1}
     total = params(given)["total"].value
     equation = 12 * layers * hidden**2
     equation *= 1 + 13 / (12 * hidden) + (51200 + 2048) / (12 * layers * hidden)

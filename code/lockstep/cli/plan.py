@@ -20,7 +20,9 @@ from lockstep.planner import (
     models,
     pipeline,
 )
-from lockstep.planner.figures import Figure, PlanError, quantity
+from lockstep.planner import layout as layouts
+from lockstep.planner import search as searching
+from lockstep.planner.figures import Figure, PlanError, one_of, quantity
 
 Recompute = Literal["none", "selective", "full"]
 Unprefixed = tyro.conf.arg(name="")
@@ -70,7 +72,7 @@ class Shape:
     gated_mlp: bool = False
     tied_embeddings: bool = False
     bias: bool = False
-    norm: Literal["rms", "layer"] = "rms"
+    layer_norm: bool = False  # in place of RMS norm
     experts: Number = 0
     experts_per_token: Number = 0
     shared_experts: Number = 0
@@ -201,6 +203,128 @@ def operations(
     show(flops.flops(given), (*parts, *counted), how)
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """What a run has, and what it must come to."""
+
+    gpus: Number
+    sequence: Number
+    global_batch: Number  # sequences in a step
+    hardware: str = "h100"  # a100, h100 or h200; the flags below go before it
+    peak_flops: Number = 0
+    memory: Number = 0  # bytes of one GPU
+    node_bandwidth: Number = 0  # bytes a second, one way
+    network_bandwidth: Number = 0
+    gpus_per_node: Number = 8
+    efficiency: Number = 0.6  # of the peak, that matrix products reach
+    overlap: Number = 0.8  # of computing, that communication can hide behind
+    schedule: str = "1f1b"
+    virtual_stages: Number = 1
+    bytes_parameter: Number = 2
+    bytes_gradient: Number = 2
+    bytes_optimizer: Number = 12
+
+    def given(self, model: Shape) -> dict[str, Any]:
+        """It and the model, as the planner takes them."""
+        one_of("hardware", self.hardware, tuple(sorted(layouts.HARDWARE)))
+        numbers = layouts.HARDWARE[self.hardware]
+        own = {k: v for k, v in vars(self).items() if v or k not in numbers}
+        return model.counted() | numbers | own
+
+
+On = Annotated[Cluster, Unprefixed]
+
+
+def run(
+    model: Model,
+    on: On,
+    tp: Number = 1,
+    cp: Number = 1,
+    pp: Number = 1,
+    ep: Number = 1,
+    dp: Number = 0,
+    zero_stage: Number = 0,
+    micro_batch: Number = 1,
+    recompute: Literal["none", "full"] = "none",
+    sequence_parallel: bool = False,
+    how: How = PLAIN,
+) -> None:
+    """One layout: memory of the fullest rank, bytes sent, the step's time.
+
+    Args:
+        dp: what tp, cp and pp leave, if it is not given.
+    """
+    given = {
+        k: v for k, v in locals().items() if k not in ("model", "on", "dp")
+    }
+    if dp:
+        given["dp"] = dp
+    show(layouts.layout(on.given(model) | given), OF_A_LAYOUT, how)
+
+
+OF_A_LAYOUT = (
+    *("dp", "microbatches", "parameters_bytes", "gradients_bytes"),
+    *("optimizer_bytes", "activations_bytes", "logits_bytes"),
+    *("buffers_bytes", "total_bytes", "data_bytes", "tensor_bytes"),
+    *("context_bytes", "expert_bytes", "pipeline_bytes", "compute_seconds"),
+    *("bubble_seconds", "exposed_seconds", "step_seconds"),
+    *("tokens_per_second", "mfu"),
+)
+
+
+def search(
+    model: Model,
+    on: On,
+    best: Number = 10,
+    why_not: bool = False,
+    how: How = PLAIN,
+) -> None:
+    """All layouts that fit, the fastest first.
+
+    Args:
+        best: how many to print.
+        why_not: print those that cannot be, too, each with its reason.
+    """
+    fit, refused = searching.search(on.given(model))
+    if not fit:
+        raise PlanError(f"no layout fits; the first, {reason(*refused[0])}")
+    first = fit[: int(best)]
+    keys = "step_seconds", "total_bytes", "mfu"
+    if how.json:
+        print(
+            dumps(
+                [
+                    c | {key: found[key].value for key in keys}
+                    for c, found in first
+                ]
+            )
+        )
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table(box=None)
+    for name in (*searching.CHOICES, "step", "memory", "mfu"):
+        table.add_column(name.replace("_", " "), justify="right")
+    for choice, found in first:
+        figures = [found[key] for key in keys]
+        said = [quantity(one.value, one.formula.unit) for one in figures]
+        decimal = (text.partition(" (")[0] for text in said)
+        table.add_row(*map(str, choice.values()), *decimal)
+    console.print(table)
+    console.print(f"{len(fit)} layouts fit, {len(refused)} do not")
+    if why_not:
+        for one in refused:
+            console.print(reason(*one))
+    if how.explain:
+        console.print()
+        choice, found = fit[0]
+        explain(console, {key: found[key] for key in keys})
+
+
+def reason(choice: dict[str, Any], why: str) -> str:
+    """A layout that cannot be, in a line."""
+    return f"{' '.join(f'{k}={v}' for k, v in choice.items())}: {why}"
+
+
 def show(found: dict[str, Any], keys: tuple[str, ...], how: Output) -> None:
     """Print those of the keys that were found."""
     asked = {key: found[key] for key in keys if key in found}
@@ -222,17 +346,17 @@ def show(found: dict[str, Any], keys: tuple[str, ...], how: Output) -> None:
         table.add_row(key.replace("_", " "), said)
     console.print(table)
     if how.explain:
-        for step in steps(asked):
-            console.print(f"\n{step.line()}\n  {step.formula.source}")
+        explain(console, asked)
 
 
-def steps(asked: dict[str, Any]) -> list[Figure]:
-    """All that the figures rest on, each once."""
-    found: list[Figure] = []
+def explain(console: Console, asked: dict[str, Any]) -> None:
+    """All that the figures rest on, each once, line by line."""
+    said: list[Figure] = []
     for one in asked.values():
         if isinstance(one, Figure):
-            found += [step for step in one.steps() if step not in found]
-    return found
+            said += [step for step in one.steps() if step not in said]
+    for step in said:
+        console.print(f"\n{step.line()}\n  {step.formula.source}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -242,6 +366,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "collective": collective,
     "pipeline": bubble,
     "flops": operations,
+    "run": run,
+    "search": search,
 }
 
 

@@ -1,4 +1,8 @@
-"""What the backward pass keeps of a block: 16 bits a number, with dropout."""
+"""What the backward pass keeps of a block, 16 bits a number.
+
+Twice: of the block of Korthikanti et al., with dropout and all attention
+scores, and of one as it is built now, with flash attention and no dropout.
+"""
 
 from .figures import Formula, PlanError, derive, divides, one_of, whole
 
@@ -18,6 +22,34 @@ LAYER = {
     case: Formula("bytes_per_layer", text, "B", KORTHIKANTI)
     for case, text in PER_LAYER.items()
 }
+# Of each token: input and output of both norms; queries, keys, values and
+# attention's output; what gate, activation and their product keep, or the
+# activation alone; for each head the logarithm of a sum, in 32 bits.
+BLOCK = Formula(
+    "block_bytes",
+    "sequence / cp * micro_batch"
+    " * (2 * 4 * hidden / (tp if sequence_parallel else 1)"
+    " + (2 * (2 * heads + 2 * kv_heads) * head_dim"
+    " + 2 * (4 if gated_mlp else 2) * width + 4 * heads) / tp)",
+    "B",
+    "a count of saved tensors; Dao et al. 2022, section 3.1",
+)
+KEPT = {
+    "none": Formula("kept_per_layer", "block_bytes", "B", "all of it"),
+    "full": Formula(
+        "kept_per_layer",
+        "sequence / cp * micro_batch"
+        " * 2 * hidden / (tp if sequence_parallel else 1)",
+        "B",
+        "the block's input; " + KORTHIKANTI,
+    ),
+}
+WIDTH = Formula(
+    "width",
+    "(experts_per_token + shared_experts) * expert_ffn if experts else ffn",
+    "",
+    "what one token goes through",
+)
 TOTAL = Formula(
     "total_bytes",
     "layers * bytes_per_layer",

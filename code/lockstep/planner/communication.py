@@ -4,7 +4,7 @@ Every collective is a ring's, so a rank sends what it would with the most even
 share. Point to point counts for a rank in the middle of the pipeline.
 """
 
-from .figures import Formula, derive, divides, one_of, whole
+from .figures import Formula, derive, divides, flag, one_of, refuse, whole
 
 ZERO = "Rajbhandari et al. 2020 (ZeRO), section 7"
 MEGATRON = "Shoeybi et al. 2019, section 3; Korthikanti et al. 2022, 4.2.2"
@@ -28,10 +28,18 @@ DATA = {
         "B",
         "reduce-scatter of gradients, all-gather of parameters; " + ZERO,
     ),
+    2: Formula(
+        "data_bytes",
+        "(dp - 1) / dp * params_rank"
+        " * (microbatches * bytes_gradient + bytes_parameter)",
+        "B",
+        "a reduce-scatter for each micro-batch, or gradients would be whole"
+        " until the last; an all-gather; " + ZERO,
+    ),
     3: Formula(
         "data_bytes",
         "(shard - 1) / shard * params_rank"
-        " * (gathers * bytes_parameter + bytes_gradient)"
+        " * (gathers * bytes_parameter + microbatches * bytes_gradient)"
         " + 2 * (dp / shard - 1) / (dp / shard)"
         " * params_rank / shard * bytes_gradient",
         "B",
@@ -39,7 +47,6 @@ DATA = {
         " all-reduce among replicas; " + ZERO,
     ),
 }
-DATA[2] = DATA[1]
 GATHERS = Formula(
     "gathers",
     "2 * microbatches",
@@ -55,7 +62,8 @@ ACTIVATION = Formula(
 )
 TENSOR = Formula(
     "tensor_bytes",
-    "microbatches * layers / pp * 4 * 2 * (tp - 1) / tp * activation_bytes",
+    "microbatches * ceil(layers / pp) * 4"
+    " * 2 * (tp - 1) / tp * activation_bytes",
     "B",
     "two all-reduces forward and two backward; with sequence parallelism as"
     " many pairs of all-gather and reduce-scatter; " + MEGATRON,
@@ -63,7 +71,7 @@ TENSOR = Formula(
 CONTEXT = {
     "ring": Formula(
         "context_bytes",
-        "microbatches * layers / pp * (cp - 1) * 2 * (2 + 1)"
+        "microbatches * ceil(layers / pp) * (cp - 1) * 2 * (2 + 1)"
         " * micro_batch * sequence / cp * kv_heads * head_dim / tp"
         " * bytes_activation",
         "B",
@@ -72,7 +80,7 @@ CONTEXT = {
     ),
     "ulysses": Formula(
         "context_bytes",
-        "microbatches * layers / pp * 2 * (cp - 1) / cp"
+        "microbatches * ceil(layers / pp) * 2 * (cp - 1) / cp"
         " * micro_batch * sequence / cp * (2 * heads + 2 * kv_heads)"
         " * head_dim / tp * bytes_activation",
         "B",
@@ -89,7 +97,7 @@ PIPELINE = Formula(
 )
 EXPERT = Formula(
     "expert_bytes",
-    "microbatches * (layers - dense_layers) / pp * 4 * (ep - 1) / ep"
+    "microbatches * ceil((layers - dense_layers) / pp) * 4 * (ep - 1) / ep"
     " * experts_per_token * activation_bytes",
     "B",
     "all-to-all to the experts and back, forward and backward, tokens evenly"
@@ -134,7 +142,8 @@ def communication(given: dict) -> dict:
     one_of("context", s["context"], ("ring", "ulysses"))
     divides("shard", s["shard"], "dp", s["dp"])
     divides("tp", s["tp"], "heads", s["heads"])
-    divides("pp", s["pp"], "layers", s["layers"])
+    if s["pp"] > s["layers"]:
+        refuse("pp", s["pp"], f"at most {flag('layers')}, {s['layers']}")
     divides("cp", s["cp"], "sequence", s["sequence"])
     if s["context"] == "ulysses":
         divides("cp", s["cp"], "heads", s["heads"] // s["tp"])

@@ -14,6 +14,7 @@ FUNCTIONS = {
     "min": min,
     "sqrt": sqrt,
 }
+KEYWORDS = "if", "else", "and", "or", "not"
 PREFIXES = "YZEPTGMk"
 
 
@@ -97,7 +98,7 @@ def words(text: str) -> list:
             word += letter
             continue
         if word:
-            is_input = word not in FUNCTIONS and word not in ("if", "else")
+            is_input = word not in FUNCTIONS and word not in KEYWORDS
             # 1e9 is a number: its e follows a digit.
             number = found and found[-1][0].isdigit() and word[0] == "e"
             found.append((word, is_input and not number))

@@ -15,7 +15,7 @@ SHAPE: dict = {
     "gated_mlp": 0,  # three matrices in place of two
     "tied_embeddings": 0,
     "bias": 0,  # of every linear layer
-    "norm": "rms",  # or "layer"
+    "layer_norm": 0,  # in place of RMS norm: a bias too
     "experts": 0,  # of a layer; 0: one plain MLP
     "experts_per_token": 0,
     "shared_experts": 0,  # every token goes through them
@@ -66,7 +66,7 @@ MOE = Formula(
 )
 NORM = Formula(
     "norm_each",
-    "hidden * norm_vectors",
+    "hidden * (2 if layer_norm else 1)",
     "parameters",
     "Ba et al. 2016; Zhang and Sennrich 2019",
 )
@@ -136,7 +136,7 @@ PRESETS: dict = {
             "positions": 2048,
             "tied_embeddings": 1,
             "bias": 1,
-            "norm": "layer",
+            "layer_norm": 1,
         },
         "Brown et al. 2020, table 2.1",
     ),
@@ -219,7 +219,7 @@ PRESETS: dict = {
             "vocab": 33,
             "tied_embeddings": 1,
             "bias": 1,
-            "norm": "layer",
+            "layer_norm": 1,
             "masked_lm_head": 1,
         },
         "Lin et al. 2023, its released code",
@@ -232,7 +232,7 @@ PRESETS: dict = {
             "vocab": 33,
             "tied_embeddings": 1,
             "bias": 1,
-            "norm": "layer",
+            "layer_norm": 1,
             "masked_lm_head": 1,
         },
         "Lin et al. 2023, its released code",
@@ -254,10 +254,7 @@ def shape(given: dict) -> dict:
     for name in ("layers", "hidden", "heads", "vocab"):
         s[name] = whole(name, s[name])
     for name in SHAPE:
-        if name != "norm":
-            s[name] = whole(name, s[name], 0)
-    one_of("norm", s["norm"], ("rms", "layer"))
-    s["norm_vectors"] = 2 if s["norm"] == "layer" else 1  # a bias too
+        s[name] = whole(name, s[name], 0)
     if not s["head_dim"]:
         divides("heads", s["heads"], "hidden", s["hidden"])
         s["head_dim"] = s["hidden"] // s["heads"]
@@ -284,6 +281,7 @@ def params(given: dict) -> dict:
     s = shape(given)
     attention = LATENT_ATTENTION if s["kv_rank"] else ATTENTION
     parts = SPARSE if s["experts"] else DENSE
+    s["expert"] = 0
     for formulas in ([attention, MLP], PARTS, parts):
         s = derive(s, formulas)
     return s

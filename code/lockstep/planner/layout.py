@@ -1,0 +1,250 @@
+"""One layout of a run: memory of the fullest rank, bytes, and the step's time.
+
+The step's time is a model, stated in its formulas: matrix products at a given
+share of the peak, the pipeline's bubble, and what communication does not hide
+behind a given share of the computing.
+"""
+
+from .activations import BLOCK, KEPT, WIDTH
+from .communication import DEFAULTS, communication
+from .figures import (
+    Formula,
+    PlanError,
+    above,
+    derive,
+    divides,
+    flag,
+    one_of,
+    refuse,
+    whole,
+)
+from .flops import ATTENTION, MATMULS, PALM, PER_TOKEN, RECOMPUTED
+from .models import params
+from .pipeline import pipeline
+
+ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5"
+MODEL = "this planner's model"
+# Of one GPU: dense bf16 operations a second, bytes of memory, bytes a second
+# that it sends within its node and to the network.
+HARDWARE: dict = {
+    "a100": {
+        "peak_flops": 312e12,
+        "memory": 80e9,
+        "node_bandwidth": 300e9,
+        "network_bandwidth": 25e9,
+    },
+    "h100": {
+        "peak_flops": 989e12,
+        "memory": 80e9,
+        "node_bandwidth": 450e9,
+        "network_bandwidth": 50e9,
+    },
+    "h200": {
+        "peak_flops": 989e12,
+        "memory": 141e9,
+        "node_bandwidth": 450e9,
+        "network_bandwidth": 50e9,
+    },
+}
+RUN: dict = {
+    "recompute": "none",
+    "schedule": "1f1b",
+    "bytes_optimizer": 12,
+    "gpus_per_node": 8,
+    "efficiency": 0.6,  # of the peak, that matrix products reach
+    "overlap": 0.8,  # of computing, that communication can hide behind
+    "count_embeddings": 1,
+    "count_attention": 1,
+}
+
+
+def state(name: str, each: str, stage: int) -> Formula:
+    """Bytes of one kind of state; a router's experts have fewer copies."""
+    shared = f"if zero_stage >= {stage} else 1"
+    return Formula(
+        f"{name}_bytes",
+        f"{each} * ((dense_rank + embedding_rank) / (dp * cp {shared})"
+        f" + routed_rank / (dp * cp / ep {shared}))",
+        "B",
+        ZERO,
+    )
+
+
+MEMORY = [
+    Formula(
+        "routed",
+        "(layers - dense_layers) * experts * expert if experts else 0",
+        "parameters",
+        "experts that a router chooses",
+    ),
+    Formula(
+        "dense_rank",
+        "(total - embedding - routed) / layers * ceil(layers / pp) / tp",
+        "parameters",
+        "the stage with most layers",
+    ),
+    Formula(
+        "embedding_rank",
+        "embedding / tp / (2 if pp > 1 and not tied_embeddings else 1)",
+        "parameters",
+        "the first stage has the table, the last the output layer",
+    ),
+    Formula(
+        "routed_rank",
+        "routed / layers * ceil(layers / pp) / (tp * ep)",
+        "parameters",
+        "Lepikhin et al. 2021 (GShard)",
+    ),
+    state("parameters", "bytes_parameter", 3),
+    state("gradients", "bytes_gradient", 2),
+    state("optimizer", "bytes_optimizer", 1),
+    WIDTH,
+    BLOCK,
+]
+SUM = [
+    Formula(
+        "activations_bytes",
+        "kept_per_layer * ceil(layers / pp) * in_flight_microbatches"
+        " + (block_bytes if kept_per_layer < block_bytes else 0)",
+        "B",
+        "Korthikanti et al. 2022, section 4.2.3, on the first stage; and the"
+        " layer that is recomputed",
+    ),
+    Formula(
+        "logits_bytes",
+        "micro_batch * sequence / cp * vocab / tp * 6 if pp == 1 else 0",
+        "B",
+        "in 16 bits, and in 32 for the loss; with a pipeline they lie on the"
+        " last stage, which holds fewer micro-batches",
+    ),
+    Formula(
+        "buffers_bytes",
+        "2 * bytes_parameter * (dense_rank + routed_rank) / ceil(layers / pp)"
+        " if zero_stage >= 3 else 0",
+        "B",
+        "one layer gathered, and the next one under way",
+    ),
+    Formula(
+        "total_bytes",
+        "parameters_bytes + gradients_bytes + optimizer_bytes"
+        " + activations_bytes + logits_bytes + buffers_bytes",
+        "B",
+        "sum; left out: CUDA's context, NCCL's buffers, what a kernel needs"
+        " while it runs, fragmentation",
+    ),
+]
+TIME = [
+    Formula("tokens_step", "global_batch * sequence", "tokens", "one step"),
+    Formula(
+        "compute_seconds",
+        "tokens_step * (flops_per_token + recomputed_flops)"
+        " / (gpus * peak_flops * efficiency)",
+        "s",
+        MODEL,
+    ),
+    Formula("bubble_seconds", "compute_seconds * bubble_overhead", "s", MODEL),
+    Formula(
+        "layer_seconds",
+        "tensor_bytes / tensor_bandwidth + expert_bytes / expert_bandwidth"
+        " + pipeline_bytes / pipeline_bandwidth",
+        "s",
+        "nothing of it hides; " + MODEL,
+    ),
+    Formula("data_seconds", "data_bytes / data_bandwidth", "s", MODEL),
+    Formula("context_seconds", "context_bytes / context_bandwidth", "s", MODEL),
+    Formula(
+        "attention_seconds",
+        "tokens_step * attention_flops / (gpus * peak_flops * efficiency)",
+        "s",
+        MODEL,
+    ),
+    Formula(
+        "exposed_seconds",
+        "layer_seconds + max(0, data_seconds - overlap * compute_seconds)"
+        " + max(0, context_seconds - overlap * attention_seconds)",
+        "s",
+        "gradients and parameters hide behind all computing, keys and values"
+        " behind attention; " + MODEL,
+    ),
+    Formula(
+        "step_seconds",
+        "compute_seconds + bubble_seconds + exposed_seconds",
+        "s",
+        MODEL,
+    ),
+    Formula(
+        "tokens_per_second", "tokens_step / step_seconds", "tokens/s", MODEL
+    ),
+    Formula(
+        "mfu",
+        "tokens_per_second * flops_per_token / (gpus * peak_flops)",
+        "",
+        PALM,
+    ),
+]
+
+
+def layout(given: dict) -> dict:
+    """`given` and all figures of one layout.
+
+    It has a model's shape, gpus, sequence, global_batch (sequences), the
+    hardware's numbers, and what differs from RUN and from communication's
+    DEFAULTS; dp is what tp, cp and pp leave. PlanError for what cannot be.
+    """
+    s = dict(DEFAULTS)
+    s.update(RUN)
+    s.update(given)
+    s = params(s)
+    s["params"] = s["total"]
+    for name in ("gpus", "tp", "cp", "pp", "ep", "sequence", "micro_batch"):
+        s[name] = whole(name, s[name])
+    for name in ("peak_flops", "node_bandwidth", "network_bandwidth"):
+        above(name, s[name])
+    for name in ("efficiency", "overlap"):
+        if not 0 < s[name] <= 1:
+            refuse(name, s[name], "above 0 and at most 1")
+    one_of("recompute", s["recompute"], ("none", "full"))
+    ways = s["tp"] * s["cp"] * s["pp"]
+    if s["gpus"] % ways:
+        refuse("gpus", s["gpus"], f"a multiple of tp x cp x pp, {ways}")
+    dp = s["gpus"] // ways
+    if given.get("dp", dp) != dp:
+        refuse("dp", given["dp"], f"{dp}, what tp x cp x pp leaves")
+    s["dp"] = dp
+    divides("ep", s["ep"], "dp", dp)
+    if s["ep"] > 1 and not s["experts"]:
+        raise PlanError(f"{flag('ep')} needs a model with experts")
+    samples = dp * s["micro_batch"]
+    if whole("global_batch", s["global_batch"]) % samples:
+        refuse(
+            "global_batch",
+            s["global_batch"],
+            f"a multiple of dp x micro-batch, {samples}",
+        )
+    s["microbatches"] = s["global_batch"] // samples
+    s = communication(s)
+    s = pipeline(dict(s, stages=s["pp"]))
+    s = derive(s, MEMORY)
+    s = derive(s, [KEPT[s["recompute"]]])
+    s = derive(s, SUM)
+    s = derive(s, [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[s["recompute"]]])
+    s.update(bandwidths(s))
+    return derive(s, TIME)
+
+
+def bandwidths(s: dict) -> dict:
+    """Bytes a second for each kind: the node's, while its group fits into one
+    node, in the order tp, cp, ep, dp, pp."""
+    found, ranks = {}, 1
+    for name, size in (
+        ("tensor", s["tp"]),
+        ("context", s["cp"]),
+        ("expert", s["ep"]),
+        ("data", s["dp"] // s["ep"]),
+        ("pipeline", s["pp"]),
+    ):
+        ranks *= size
+        inside = ranks <= s["gpus_per_node"]
+        link = "node_bandwidth" if inside else "network_bandwidth"
+        found[name + "_bandwidth"] = s[link]
+    return found
