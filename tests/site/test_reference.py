@@ -13,7 +13,8 @@ PAGES = ROOT / "docs" / "reference" / "api"
 PACKAGE = ROOT / "code" / "lockstep"
 PUBLIC = [
     PACKAGE / "interview.py",
-    PACKAGE / "cli.py",
+    *(PACKAGE / "cli").rglob("*.py"),
+    *(PACKAGE / "planner").rglob("*.py"),
     *(PACKAGE / "trainer").rglob("*.py"),
 ]
 
