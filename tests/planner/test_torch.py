@@ -1,0 +1,112 @@
+"""The planner against torch: what real modules have, keep and step with."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+
+from lockstep.planner.activations import BLOCK, activations
+from lockstep.planner.memory import OPTIMIZERS
+from lockstep.planner.models import PRESETS, params, preset
+from tests.planner.blocks import Block, Classic, count
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_parameters_are_those_of_a_model_of_that_shape(name: str) -> None:
+    assert params(preset(name))["total"].value == count(name)
+
+
+# Saved tensors
+
+
+def kept(
+    forward: Callable[[Tensor], Tensor], x: Tensor, module: nn.Module
+) -> int:
+    """Bytes that autograd keeps of `forward(x)`, without parameters."""
+    ours = {p.untyped_storage().data_ptr() for p in module.parameters()}
+    found: dict[int, torch.UntypedStorage] = {}  # alive, so none has another's
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        found[storage.data_ptr()] = storage
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        forward(x)
+    return sum(s.nbytes() for at, s in found.items() if at not in ours)
+
+
+SHAPE: dict[str, Any] = {"layers": 1, "hidden": 64, "heads": 4, "tp": 1}
+SHAPE |= {"sequence": 32, "micro_batch": 2, "sequence_parallel": 0}
+TOKENS = 32 * 2
+
+
+def made(module: nn.Module) -> tuple[nn.Module, Tensor]:
+    """In 16 bits, with an input that has a history."""
+    x = torch.randn(2, 32, 64, dtype=torch.bfloat16, requires_grad=True)
+    return module.to(torch.bfloat16), x * 1
+
+
+def statistics(x: Tensor) -> int:
+    """Bytes of mean and deviation that two norms keep, which the formulas
+    leave out."""
+    _, mean, _ = torch.native_layer_norm(x, [64], None, None, 1e-5)
+    return 2 * 2 * mean.untyped_storage().nbytes()
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_a_classic_block_keeps_what_korthikanti_counts(recompute: str) -> None:
+    block, x = made(Classic(64, 4))
+    again = partial(checkpoint, use_reentrant=False)
+    if recompute == "selective":  # queries, keys and values are kept
+        block.core = partial(again, block.core)
+    forward = partial(again, block) if recompute == "full" else block
+    found = kept(forward, x, block)
+    whole = activations(SHAPE | {"recompute": recompute})["bytes_per_layer"]
+    norms = 0 if recompute == "full" else statistics(x)
+    assert found == whole.value + norms
+
+
+@pytest.mark.parametrize("gated", [0, 1])
+def test_a_block_with_flash_attention_keeps_what_we_count(gated: int) -> None:
+    s = SHAPE | {"head_dim": 16, "kv_heads": 4, "ffn": 160, "bias": 0}
+    s |= {"gated_mlp": gated, "layer_norm": 1, "kv_rank": 0, "cp": 1}
+    block, x = made(Block(s))
+    found = kept(block, x, block)
+    expected = BLOCK(s | {"width": 160}).value
+    assert found == expected + statistics(x)
+
+
+# Optimizers
+
+MADE: dict[str, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
+    "adam-fp32": torch.optim.AdamW,
+    "sgd-momentum-fp32": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_an_optimizer_holds_so_many_bytes(name: str) -> None:
+    weight = nn.Parameter(torch.ones(16, 16))
+    optimizer = MADE[name]([weight])
+    weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    held = [t for t in optimizer.state[weight].values() if t.numel() > 1]
+    bytes_parameter, bytes_gradient, bytes_optimizer, _ = OPTIMIZERS[name]
+    assert weight.element_size() == bytes_parameter
+    assert weight.grad.element_size() == bytes_gradient
+    assert sum(t.element_size() for t in held) == bytes_optimizer
+
+
+def test_muon_holds_one_momentum_beside_a_master_copy() -> None:
+    master = nn.Parameter(torch.ones(16, 16))
+    optimizer = torch.optim.Muon([master])
+    master.grad = torch.ones_like(master)
+    optimizer.step()
+    held = sum(t.element_size() for t in optimizer.state[master].values())
+    assert held + master.element_size() == OPTIMIZERS["muon"][2]
