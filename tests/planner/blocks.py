@@ -26,7 +26,9 @@ class Attention(nn.Module):
             part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
             for part in parts
         )
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, enable_gqa=q.shape[1] > k.shape[1]
+        )
         return self.o(y.transpose(1, 2).flatten(2))
 
 

@@ -72,9 +72,12 @@ def test_a_classic_block_keeps_what_korthikanti_counts(recompute: str) -> None:
     assert found == whole.value + norms
 
 
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
 @pytest.mark.parametrize("gated", [0, 1])
-def test_a_block_with_flash_attention_keeps_what_we_count(gated: int) -> None:
-    s = SHAPE | {"head_dim": 16, "kv_heads": 4, "ffn": 160, "bias": 0}
+def test_a_block_with_flash_attention_keeps_what_we_count(
+    gated: int, kv_heads: int
+) -> None:
+    s = SHAPE | {"head_dim": 16, "kv_heads": kv_heads, "ffn": 160, "bias": 0}
     s |= {"gated_mlp": gated, "layer_norm": 1, "kv_rank": 0, "cp": 1}
     block, x = made(Block(s))
     found = kept(block, x, block)
