@@ -179,6 +179,7 @@ def bubble(
 def operations(
     model: Model,
     sequence: Number,
+    params: Number = 0,
     tokens: Number = 0,
     gpus: Number = 0,
     peak_flops: Number = 0,
@@ -191,13 +192,18 @@ def operations(
     """Operations of a token and of a run, MFU, HFU, days.
 
     Args:
+        params: that a token goes through, in place of what the shape has.
         tokens: of the whole run.
         peak_flops: a second, of one GPU, as its data sheet has it.
         tokens_per_second: of the whole job.
         count_embeddings: 6 N with N all parameters; else without the tables.
         count_attention: the products of queries, keys and values too.
     """
-    given = locals() | model.counted()
+    given = locals()
+    unknown = dict.fromkeys(("embedding", "layers", "heads", "head_dim"), 0)
+    given |= unknown if params and model == Shape() else model.counted()
+    if params:
+        given["active"] = params
     parts = "flops_per_token", "total_flops", "mfu", "hfu", "days"
     counted = "count_embeddings", "count_attention", "recompute"
     show(flops.flops(given), (*parts, *counted), how)

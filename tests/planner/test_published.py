@@ -1,0 +1,44 @@
+"""Figures of the papers, as `lockstep plan` answers them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lockstep.cli import main
+
+PUBLISHED = yaml.safe_load(
+    (Path(__file__).parents[1] / "data" / "published.yml").read_text("utf-8")
+)
+PLANNED = {f["id"]: f for f in PUBLISHED["figures"] if f["plan"]}
+FIELDS = {"id", "plan", "key", "value", "published", "tolerance", "why"}
+FIELDS |= {"source", "url"}
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_a_figure_comes_out(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = PLANNED[name]
+    assert main(["plan", *figure["plan"], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)[figure["key"]]
+    assert found == pytest.approx(figure["value"], rel=figure["tolerance"])
+
+
+def test_there_are_many_and_each_has_its_source() -> None:
+    figures: list[dict[str, Any]] = PUBLISHED["figures"]
+    names = [figure["id"] for figure in figures]
+    assert len(set(names)) == len(names)
+    assert len(PLANNED) >= 60
+    kinds = {figure["plan"][0] for figure in PLANNED.values()}
+    assert kinds == {
+        *("params", "memory", "activations", "collective", "pipeline"),
+        "flops",
+    }
+    for figure in figures:
+        assert figure.keys() >= FIELDS - {"key"}
+        assert figure["url"].startswith("https://")
+        assert 0 <= figure["tolerance"] <= 0.15
+        assert figure["plan"] or figure["how"]
