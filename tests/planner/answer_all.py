@@ -44,7 +44,7 @@ def answer(room: str, given: dict) -> list:
         return [[str(error), 0, ""]]
     figures = [name for name in found if isinstance(found[name], Figure)]
     return [
-        [name, found[name].value, found[name].line()]
+        [name, found[name].value, " = ".join(found[name].derivation())]
         for name in sorted(figures)
     ]
 

@@ -26,9 +26,9 @@ def test_inputs_are_the_names_in_a_formula() -> None:
 def test_a_figure_shows_formula_values_and_unit() -> None:
     found = derive({"width": 3, "ways": 4}, [AREA, HALF])
     assert found["area"].value == 1500
-    assert found["half"].line() == (
-        "half = ceil(area / 2) = ceil(1500 / 2) = 750 B"
-    )
+    assert found["half"].derivation() == [
+        *("half", "ceil(area / 2)", "ceil(1500 / 2)", "750 B")
+    ]
     assert found["area"].substituted() == "3 * 2e3 / (4 if 4 >= 2 else 1)"
 
 

@@ -362,7 +362,9 @@ def explain(console: Console, asked: dict[str, Any]) -> None:
         if isinstance(one, Figure):
             said += [step for step in one.steps() if step not in said]
     for step in said:
-        console.print(f"\n{step.line()}\n  {step.formula.source}")
+        console.print()
+        console.print("\n  = ".join(step.derivation()))
+        console.print(f"  ({step.formula.source})")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -69,11 +69,14 @@ class Figure:
         found.append(self)
         return found
 
-    def line(self) -> str:
-        """The step as a person would write it."""
-        name, text = self.formula.name, self.formula.text
-        shown = quantity(self.value, self.formula.unit)
-        return f"{name} = {text} = {self.substituted()} = {shown}"
+    def derivation(self) -> list:
+        """Name, formula, what was put in, and what came out."""
+        return [
+            self.formula.name,
+            self.formula.text,
+            self.substituted(),
+            quantity(self.value, self.formula.unit),
+        ]
 
 
 def derive(scope: dict, formulas: list) -> dict:
