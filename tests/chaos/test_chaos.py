@@ -323,6 +323,7 @@ def test_the_recorded_campaign_is_whole_and_has_no_exception() -> None:
     assert chaos.RESULT.with_suffix(".md").read_text() == tables(found)
     struck = {(run["kind"], run["phase"]) for run in found["runs"]}
     assert struck == set(CELLS)
+    assert len(found["runs"]) >= 200
     assert len(found["in_a_row"]["recovery"]) >= 20
     every = [*found["runs"], found["in_a_row"]]
     assert [run for run in every if run["wrong"]] == []

@@ -27,11 +27,9 @@ def rows(save: float, restart: float) -> list[tuple[int, float, float, float]]:
 
 # --8<-- [end:rows]
 def main() -> None:
-    """Both ways to save; the restart of a run that lost a rank."""
+    """Both ways to save; the restart of a job that lost a rank."""
     saves = json.loads(SAVES.read_text())["summary"]
-    struck = json.loads(RESTARTS.read_text())["runs"]
-    killed = [run["recovery"] for run in struck if run["kind"] == "kill"]
-    restart = median(seconds for took in killed for seconds in took)
+    restart = median(json.loads(RESTARTS.read_text())["in_a_row"]["recovery"])
     print(f"a restart takes {restart:.1f} s")
     for way in ("foreground", "background"):
         save = saves[way]["median"]
