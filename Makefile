@@ -104,8 +104,9 @@ slurm: $(VENV)/.all ## Rehearse a preemption on a real Slurm (as root)
 # TorchX wants an older urllib3 than our tools: it has a folder of its own.
 .PHONY: torchx
 torchx: $(VENV)/.all ## Launch through TorchX
+	rm -rf .cache/torchx
 	$(PIP) --target .cache/torchx torchx==0.7.0
-	PYTHONPATH=.cache/torchx $(BIN)pytest tests/launch/test_torchx.py
+	PYTHONPATH=$(CURDIR)/.cache/torchx $(BIN)pytest tests/launch/test_torchx.py
 
 # Zensical has no `!relative` and no option for where to build. Its `--clean`
 # would remove all of .cache, which is ours too.
