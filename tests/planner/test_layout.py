@@ -9,7 +9,7 @@ from lockstep.cli import main
 from lockstep.planner.figures import PlanError, plain
 from lockstep.planner.layout import HARDWARE, layout
 from lockstep.planner.models import params, preset, shape
-from lockstep.planner.search import candidates, search
+from lockstep.planner.search import candidates, command, search
 
 LLAMA = shape(preset("llama3-8b"))
 SIZE, TABLES = 8030261248, 1050673152
@@ -150,6 +150,23 @@ def test_the_fastest_comes_first(
     assert alone["step_seconds"].value == found["step_seconds"].value
 
 
+def test_a_layout_is_launched_as_megatron_takes_it() -> None:
+    given = {"tp": 2, "pp": 4, "zero_stage": 1, "recompute": "full"}
+    said = command(layout(RUN | given | {"sequence_parallel": 1})).split()
+    assert said[:4] == [
+        *("torchrun", "--nnodes=8", "--nproc-per-node=8", "pretrain_gpt.py")
+    ]
+    assert {
+        *("--tensor-model-parallel-size=2", "--context-parallel-size=1"),
+        *("--pipeline-model-parallel-size=4", "--global-batch-size=128"),
+        *("--sequence-parallel", "--recompute-granularity=full"),
+        "--use-distributed-optimizer",
+    } <= {*said}
+    sharded = command(layout(RUN | {"zero_stage": 3}))
+    assert sharded.endswith("sharding-strategy=optim_grads_params")
+    assert "recompute" not in sharded
+
+
 SMALL = "--preset=llama3-8b", "--gpus=16", "--sequence=8192"
 
 
@@ -165,7 +182,8 @@ def test_the_command_lists_the_best(
     said = capsys.readouterr().out
     assert "layouts fit, " in said
     assert "zero_stage=0 recompute=none micro_batch=1: it needs" in said
-    assert "step_seconds = compute_seconds + bubble_seconds" in said
+    assert "step_seconds\n  = compute_seconds + bubble_seconds" in said
+    assert "pretrain_gpt.py \\\n  --tensor-model-parallel-size=1" in said
     assert main([*asked, "--memory=1e9"]) == 2
     assert "no layout fits" in capsys.readouterr().err
 

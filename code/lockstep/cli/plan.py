@@ -316,7 +316,9 @@ def search(
         decimal = (text.partition(" (")[0] for text in said)
         table.add_row(*map(str, choice.values()), *decimal)
     console.print(table)
-    console.print(f"{len(fit)} layouts fit, {len(refused)} do not")
+    console.print(f"{len(fit)} layouts fit, {len(refused)} do not\n")
+    launch, script, flags = searching.command(fit[0][1]).partition(".py")
+    console.print(launch + script + flags.replace(" --", " \\\n  --"))
     if why_not:
         for one in refused:
             console.print(reason(*one))

@@ -149,10 +149,11 @@ def communication(given: dict) -> dict:
         divides("cp", s["cp"], "heads", s["heads"] // s["tp"])
     if s["experts"]:
         divides("ep", s["ep"], "experts", s["experts"])
+    if "params_rank" not in s:  # a layout knows it better
+        s = derive(s, [PARAMS_RANK])
     return derive(
         s,
         [
-            PARAMS_RANK,
             GATHERS,
             DATA[s["zero_stage"]],
             ACTIVATION,

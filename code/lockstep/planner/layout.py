@@ -95,6 +95,12 @@ MEMORY = [
         "parameters",
         "Lepikhin et al. 2021 (GShard)",
     ),
+    Formula(
+        "params_rank",
+        "dense_rank + embedding_rank + routed_rank",
+        "parameters",
+        "sum",
+    ),
     state("parameters", "bytes_parameter", 3),
     state("gradients", "bytes_gradient", 2),
     state("optimizer", "bytes_optimizer", 1),
@@ -222,9 +228,8 @@ def layout(given: dict) -> dict:
             f"a multiple of dp x micro-batch, {samples}",
         )
     s["microbatches"] = s["global_batch"] // samples
-    s = communication(s)
+    s = communication(derive(s, MEMORY))
     s = pipeline(dict(s, stages=s["pp"]))
-    s = derive(s, MEMORY)
     s = derive(s, [KEPT[s["recompute"]]])
     s = derive(s, SUM)
     s = derive(s, [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[s["recompute"]]])

@@ -66,3 +66,37 @@ def rank(one: tuple) -> tuple:
     choice, found = one
     splits = choice["tp"] * choice["cp"] * choice["pp"] * choice["ep"]
     return found["step_seconds"].value, splits, choice["zero_stage"]
+
+
+# Flags of Megatron-LM's pretrain_gpt.py, which has all of these splits.
+SIZES = (
+    ("tensor-model-parallel-size", "tp"),
+    ("context-parallel-size", "cp"),
+    ("pipeline-model-parallel-size", "pp"),
+    ("expert-model-parallel-size", "ep"),
+    ("micro-batch-size", "micro_batch"),
+    ("global-batch-size", "global_batch"),
+    ("seq-length", "sequence"),
+)
+FSDP = " --use-megatron-fsdp --data-parallel-sharding-strategy="
+SHARDING = (
+    "",
+    " --use-distributed-optimizer",
+    FSDP + "optim_grads",
+    FSDP + "optim_grads_params",
+)
+
+
+def command(found: dict) -> str:
+    """How a layout is launched in Megatron-LM: what it decides, no more."""
+    nodes = max(1, found["gpus"] // found["gpus_per_node"])
+    each = found["gpus"] // nodes
+    said = f"torchrun --nnodes={nodes} --nproc-per-node={each} pretrain_gpt.py"
+    for name, key in SIZES:
+        said += f" --{name}={found[key]}"
+    if found["sequence_parallel"]:
+        said += " --sequence-parallel"
+    if found["recompute"] == "full":
+        said += " --recompute-granularity=full --recompute-method=uniform"
+        said += " --recompute-num-layers=1"
+    return said + SHARDING[found["zero_stage"]]
