@@ -82,6 +82,8 @@ def hang(
         in_phase("forward", 5, how)
     elif answers:
         patiently(Watchdog)
+    else:  # it finds out late, and rank 1 must not have left by then
+        watchdog.LOOK_SECONDS = 1.0
     jobs.work(settings)
 
 

@@ -58,7 +58,10 @@ class Watchdog(Observer):
         self.elsewhere: dict[str, Any] = {}  # who found a hang, and where
         self.over = threading.Event()
         self.look = min(LOOK_SECONDS, seconds)
-        self.put_off(self.seconds + self.look)
+        # Later than the others find out: a rank that is gone fails their
+        # collectives, and they would leave before they have said anything.
+        self.patience = seconds + WAIT_SECONDS
+        self.put_off(self.patience)
         watching = background(self.watch)
         background(self.listen)
 
@@ -76,7 +79,7 @@ class Watchdog(Observer):
 
     def watch(self) -> None:
         while not self.over.wait(self.look):
-            self.put_off(self.seconds + self.look)
+            self.put_off(self.patience)
             phase, since = self.timers.newest
             if self.elsewhere:
                 self.give_up("hang_elsewhere", phase, **self.elsewhere)
