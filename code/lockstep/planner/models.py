@@ -126,6 +126,15 @@ SPARSE = [
         "Jiang et al. 2024 (Mixtral), section 2.1",
     ),
 ]
+LLAMA3: dict = {"kv_heads": 8, "vocab": 128256, "gated_mlp": 1}
+ESM2: dict = {
+    "heads": 40,
+    "vocab": 33,
+    "tied_embeddings": 1,
+    "bias": 1,
+    "layer_norm": 1,
+    "masked_lm_head": 1,
+}
 PRESETS: dict = {
     "gpt3-175b": (
         {
@@ -141,39 +150,15 @@ PRESETS: dict = {
         "Brown et al. 2020, table 2.1",
     ),
     "llama3-8b": (
-        {
-            "layers": 32,
-            "hidden": 4096,
-            "heads": 32,
-            "kv_heads": 8,
-            "ffn": 14336,
-            "vocab": 128256,
-            "gated_mlp": 1,
-        },
+        dict(LLAMA3, layers=32, hidden=4096, heads=32, ffn=14336),
         "Llama 3 2024, table 3",
     ),
     "llama3-70b": (
-        {
-            "layers": 80,
-            "hidden": 8192,
-            "heads": 64,
-            "kv_heads": 8,
-            "ffn": 28672,
-            "vocab": 128256,
-            "gated_mlp": 1,
-        },
+        dict(LLAMA3, layers=80, hidden=8192, heads=64, ffn=28672),
         "Llama 3 2024, table 3",
     ),
     "llama3-405b": (
-        {
-            "layers": 126,
-            "hidden": 16384,
-            "heads": 128,
-            "kv_heads": 8,
-            "ffn": 53248,
-            "vocab": 128256,
-            "gated_mlp": 1,
-        },
+        dict(LLAMA3, layers=126, hidden=16384, heads=128, ffn=53248),
         "Llama 3 2024, table 3",
     ),
     "mixtral-8x7b": (
@@ -212,29 +197,11 @@ PRESETS: dict = {
         "DeepSeek-V3 2024, 4.2, without the multi-token prediction module",
     ),
     "esm2-3b": (
-        {
-            "layers": 36,
-            "hidden": 2560,
-            "heads": 40,
-            "vocab": 33,
-            "tied_embeddings": 1,
-            "bias": 1,
-            "layer_norm": 1,
-            "masked_lm_head": 1,
-        },
+        dict(ESM2, layers=36, hidden=2560),
         "Lin et al. 2023, its released code",
     ),
     "esm2-15b": (
-        {
-            "layers": 48,
-            "hidden": 5120,
-            "heads": 40,
-            "vocab": 33,
-            "tied_embeddings": 1,
-            "bias": 1,
-            "layer_norm": 1,
-            "masked_lm_head": 1,
-        },
+        dict(ESM2, layers=48, hidden=5120),
         "Lin et al. 2023, its released code",
     ),
 }
