@@ -17,6 +17,7 @@ from lockstep.probes import (
     interval,
     means,
     runs,
+    strategies,
     torn,
 )
 from lockstep.trainer.extensions.options import Options
@@ -166,6 +167,20 @@ def test_a_run_leaves_the_loss_of_every_step(tmp_path: Path) -> None:
 def test_a_probe_speaks(probe: Any, capsys: pytest.CaptureFixture[str]) -> None:
     probe.main()
     assert len(capsys.readouterr().out.splitlines()) >= 3
+
+
+def both_strategies(folder: str) -> list[str]:
+    return [
+        strategies.weights(Path(folder, options.strategy), options, 1e6)
+        for options in strategies.STRATEGIES
+    ]
+
+
+def test_two_ranks_end_alike_with_both_strategies(tmp_path: Path) -> None:
+    """Unclipped: a norm is summed in another order over shards."""
+    ((ddp, fsdp2),) = ranks.run_ranks(1, both_strategies, str(tmp_path))
+    assert ddp == fsdp2
+    assert len(ddp) == 16
 
 
 # How often to save
