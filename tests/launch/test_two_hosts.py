@@ -97,7 +97,7 @@ def test_a_cut_cable_leaves_the_job_where_the_store_is(
     """On host-1, whichever of the two is cut off. Nothing is closed, so every
     rank waits in its step until the watchdog ends it; the agent on host-2 asks
     a store that is silent, and does not end."""
-    settings = *ELASTIC, "--timeout-seconds=5"
+    settings = *ELASTIC, "--timeout-seconds=8"
     with two_hosts(tmp_path, *settings, store="host-1", per_host=1) as hosts:
         hosts.await_event("checkpoint_saved", hosts.together)
         hosts.lose(cut, "cut")
