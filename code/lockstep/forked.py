@@ -22,9 +22,6 @@ def on_ranks(world: int, work: Callable[..., Any], *args: Any) -> list[Any]:
     They know themselves by RANK, LOCAL_RANK and WORLD_SIZE, as torchrun's do,
     and can meet in `store`.
     """
-    # An optimizer's first step would import it: here once for all ranks.
-    import torch._dynamo  # noqa: F401
-
     with (
         TemporaryDirectory() as folder,
         ProcessPoolExecutor(world, get_context("fork")) as pool,

@@ -18,8 +18,8 @@ import pytest
 
 from lockstep.site.execute import untested
 from lockstep.site.pages import Block, blocks
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 SPECIMEN = Path(__file__).parent / "specimen"
 SETTINGS = """\
 site_name: Small

@@ -308,7 +308,7 @@ def search(
         return
     console = Console(highlight=False, soft_wrap=True)
     table = Table(box=None)
-    for name in (*searching.CHOICES, "step", "memory", "mfu"):
+    for name in (*fit[0][0], "step", "memory", "mfu"):
         table.add_column(name.replace("_", " "), justify="right")
     for choice, found in first:
         figures = [found[key] for key in keys]

@@ -41,21 +41,19 @@ RECOMPUTED = {
     ),
 }
 TOTAL = Formula("total_flops", "flops_per_token * tokens", "FLOP", KAPLAN)
-UTILISATION = [
-    Formula(
-        "mfu",
-        "tokens_per_second * flops_per_token / (gpus * peak_flops)",
-        "",
-        PALM,
-    ),
-    Formula(
-        "hfu",
-        "tokens_per_second * (flops_per_token + recomputed_flops)"
-        " / (gpus * peak_flops)",
-        "",
-        PALM,
-    ),
-]
+MFU = Formula(
+    "mfu",
+    "tokens_per_second * flops_per_token / (gpus * peak_flops)",
+    "",
+    PALM,
+)
+HFU = Formula(
+    "hfu",
+    "tokens_per_second * (flops_per_token + recomputed_flops)"
+    " / (gpus * peak_flops)",
+    "",
+    PALM,
+)
 DAYS = Formula(
     "days", "tokens / tokens_per_second / 86400", "days", "86,400 s a day"
 )
@@ -75,7 +73,7 @@ def flops(given: dict) -> dict:
     if given["tokens"]:
         formulas.append(TOTAL)
     if given["gpus"] and given["peak_flops"] and given["tokens_per_second"]:
-        formulas += UTILISATION
+        formulas += [MFU, HFU]
     if given["tokens"] and given["tokens_per_second"]:
         formulas.append(DAYS)
     return derive(given, formulas)

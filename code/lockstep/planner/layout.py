@@ -18,7 +18,7 @@ from .figures import (
     refuse,
     whole,
 )
-from .flops import ATTENTION, MATMULS, PALM, PER_TOKEN, RECOMPUTED
+from .flops import ATTENTION, MATMULS, MFU, PER_TOKEN, RECOMPUTED
 from .models import params
 from .pipeline import pipeline
 
@@ -181,12 +181,7 @@ TIME = [
     Formula(
         "tokens_per_second", "tokens_step / step_seconds", "tokens/s", MODEL
     ),
-    Formula(
-        "mfu",
-        "tokens_per_second * flops_per_token / (gpus * peak_flops)",
-        "",
-        PALM,
-    ),
+    MFU,
 ]
 
 

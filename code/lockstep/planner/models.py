@@ -92,14 +92,12 @@ PARTS = [
         "Devlin et al. 2019, its released code",
     ),
 ]
+TOTAL = Formula(
+    "total", "embedding + attention + mlp + norm + head", "parameters", "sum"
+)
 DENSE = [
     Formula("mlp", "layers * mlp_per_layer", "parameters", VASWANI),
-    Formula(
-        "total",
-        "embedding + attention + mlp + norm + head",
-        "parameters",
-        "sum",
-    ),
+    TOTAL,
     Formula("active", "total", "parameters", "a dense model"),
 ]
 SPARSE = [
@@ -112,12 +110,7 @@ SPARSE = [
         "parameters",
         "DeepSeek-V3 2024, 4.2",
     ),
-    Formula(
-        "total",
-        "embedding + attention + mlp + norm + head",
-        "parameters",
-        "sum",
-    ),
+    TOTAL,
     Formula(
         "active",
         "total"

@@ -3,8 +3,6 @@
 from .figures import PlanError, above, quantity
 from .layout import layout
 
-CHOICES = "tp", "cp", "pp", "ep", "zero_stage", "recompute", "micro_batch"
-
 
 def powers(most: int) -> list:
     """1, 2, 4, … up to `most`."""

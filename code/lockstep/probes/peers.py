@@ -13,11 +13,11 @@ DP, SEQUENCE = 64, 8192
 
 
 class Peer(NamedTuple):
-    """Bytes of state on one GPU, by ZeRO stage; where there is no such
-    estimate, None."""
+    """Bytes of state on one GPU, by ZeRO stage, None where there is no such
+    estimate; or operations of a token."""
 
     name: str
-    stages: tuple[str | None, str | None, str | None]
+    formulas: tuple[str | None, ...]
     source: str
 
 
@@ -59,17 +59,17 @@ STATE = [
 FLOPS = [
     Peer(
         "Megatron-LM",  # a causal mask: half of attention
-        ("6 * (matrices + table) + 6 * layers * hidden * sequence", None, None),
+        ("6 * (matrices + table) + 6 * layers * hidden * sequence",),
         "NVIDIA/Megatron-LM d98e8a64, training.py",
     ),
     Peer(
         "torchtitan",
-        ("6 * (params - table) + 12 * layers * hidden * sequence", None, None),
+        ("6 * (params - table) + 12 * layers * hidden * sequence",),
         "pytorch/torchtitan b5bcd76c, models/utils.py",
     ),
     Peer(
         "6 N and attention",  # what --count-attention prints
-        ("6 * params + 12 * layers * hidden * sequence", None, None),
+        ("6 * params + 12 * layers * hidden * sequence",),
         "arxiv.org/abs/2204.02311, appendix B, with N all parameters",
     ),
 ]
@@ -106,7 +106,7 @@ def found(peer: Peer) -> list[float | None]:
         Formula(peer.name, text, "B", peer.source)(given).value
         if text
         else None
-        for text in peer.stages
+        for text in peer.formulas
     ]
 
 
@@ -119,7 +119,7 @@ def main() -> None:
     print()
     print(f"{'GFLOP for a token':22}")
     for peer in FLOPS:
-        (flops, *_) = found(peer)
+        (flops,) = found(peer)
         print(f"{peer.name:22}{(flops or 0) / 1e9:8.2f}")
 
 

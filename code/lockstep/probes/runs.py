@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+# An optimizer's first step imports it: here once for all ranks.
+import torch._dynamo  # noqa: F401
 import torch.distributed as dist
 
 from lockstep.forked import on_ranks
