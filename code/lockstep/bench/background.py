@@ -16,7 +16,10 @@ from lockstep.bench.result import spread
 from lockstep.bench.tables import measured, sections, table, with_quartiles
 from lockstep.trainer.checkpoint import Manifest, Writer
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.extensions.launcher import leave, store_of_this_launch
+from lockstep.trainer.extensions.launcher import (
+    run_and_leave,
+    store_of_this_launch,
+)
 from lockstep.trainer.extensions.writers.background import BackgroundWriter
 from lockstep.trainer.loop import run
 from lockstep.trainer.process import joined
@@ -174,9 +177,12 @@ def machine(found: dict[str, Any]) -> str:
     )
 
 
-if __name__ == "__main__":
-    how, place = Saving(**json.loads(sys.argv[1])), Path(sys.argv[2])
-    found = measure(how, place / "run")
+def main(settings: str, folder: str) -> None:
+    """Write what rank 0 found to `folder`/found.json."""
+    found = measure(Saving(**json.loads(settings)), Path(folder, "run"))
     if os.environ["RANK"] == "0":
-        (place / "found.json").write_text(json.dumps(found))
-    leave(0)
+        Path(folder, "found.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    run_and_leave(lambda: main(*sys.argv[1:]))

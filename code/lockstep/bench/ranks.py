@@ -11,7 +11,10 @@ import torch.distributed as dist
 from lockstep.bench.contest import Round, contest
 from lockstep.bench.saving import saving
 from lockstep.bench.settings import HIDDEN_SIZES, Settings
-from lockstep.trainer.extensions.launcher import leave, store_of_this_launch
+from lockstep.trainer.extensions.launcher import (
+    run_and_leave,
+    store_of_this_launch,
+)
 from lockstep.trainer.process import Process, joined
 
 
@@ -61,5 +64,4 @@ def main(settings: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
-    leave(0)
+    run_and_leave(lambda: main(*sys.argv[1:]))

@@ -25,7 +25,7 @@ import torch.distributed as dist
 
 from lockstep.rehearse.cells import CELLS
 from lockstep.rehearse.tools import SECONDS, Wrong, torchrun
-from lockstep.trainer.extensions.launcher import leave
+from lockstep.trainer.extensions.launcher import leave, run_and_leave
 
 CHECKS = list(CELLS)
 ALONE = 3  # cells that need no group
@@ -164,4 +164,4 @@ def give_up(cell: int) -> None:
 
 
 if __name__ == "__main__":
-    leave(main())
+    run_and_leave(main)

@@ -16,8 +16,8 @@ from .extensions.events import EventLog
 from .extensions.faults import Faults
 from .extensions.launcher import (
     end_with_parent,
-    leave,
     let_rank_0_speak,
+    run_and_leave,
     store_of_this_launch,
 )
 from .extensions.options import Options
@@ -128,4 +128,4 @@ def main(args: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    leave(main())
+    run_and_leave(main)

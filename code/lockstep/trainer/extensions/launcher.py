@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from typing import NoReturn
 
 import torch.distributed as dist
@@ -83,3 +84,14 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def run_and_leave(main: Callable[[], int | None]) -> NoReturn:
+    """Run `main`, and leave with the code that it returns; with 1 and the
+    traceback, should it raise."""
+    try:
+        code = main() or 0
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    leave(code)
