@@ -1,6 +1,7 @@
 """`lockstep plan`: keys and units for machines, one line for nonsense."""
 
 import json
+from math import exp
 
 import pytest
 
@@ -29,6 +30,12 @@ ANSWERS = {
         "optimizer_bytes": 7.5e9 * 12 / 64,
         "total_bytes": 30e9 + 7.5e9 * 12 / 64,
     },
+    "memory --params 7.5e9 --dp 64 --zero-stage 3 --shard 8 --optimizer muon": {
+        "parameters_bytes": 15e9 / 8,
+        "gradients_bytes": 15e9 / 8,
+        "optimizer_bytes": 60e9 / 8,
+        "total_bytes": 90e9 / 8,
+    },
     "activations --layers 2 --hidden 64 --heads 4 --sequence 32 --tp 2"
     " --sequence-parallel --recompute selective": {
         "bytes_per_layer": 34 * 32 * 64 / 2,
@@ -39,24 +46,60 @@ ANSWERS = {
         "bytes_sent_per_rank": 1.5e9,
         "seconds": 1.506,
         "bus_factor": 1.5,
+        "algbw": 1e9 / 1.506,
+        "busbw": 1.5e9 / 1.506,
     },
     "collective --op broadcast --bytes 8 --ranks 4 --algorithm tree": {
         "bytes_sent_per_rank": 8,
         "seconds": None,
         "bus_factor": 1,
+        "algbw": None,
+        "busbw": None,
+    },
+    # 32 ranks: within a node 2 * 7 hops and 1.75 GB, then 2 * 3 and 187.5 MB
+    "collective --op all_reduce --bytes 1e9 --ranks 32 --algorithm hierarchical"
+    " --bandwidth 50e9 --latency 1e-5 --node-bandwidth 400e9"
+    " --node-latency 1e-6": {
+        "bytes_sent_per_rank": 1.9375e9,
+        "seconds": 14e-6 + 1.75 / 400 + 6e-5 + 0.1875 / 50,
+        "bus_factor": 2 * 31 / 32,
+        "algbw": 1e9 / (14e-6 + 1.75 / 400 + 6e-5 + 0.1875 / 50),
+        "busbw": 62 / 32 * 1e9 / (14e-6 + 1.75 / 400 + 6e-5 + 0.1875 / 50),
     },
     "pipeline --stages 4 --microbatches 12 --schedule gpipe": {
         "bubble_fraction_of_total": 0.2,
         "bubble_overhead": 0.25,
         "in_flight_microbatches": 12,
     },
+    # Qi et al. 2024: a third of 1F1B's bubble; and none, for twice the memory
+    "pipeline --stages 4 --microbatches 12 --schedule zb-h1": {
+        "bubble_fraction_of_total": 1 / 13,
+        "bubble_overhead": 1 / 12,
+        "in_flight_microbatches": 4,
+    },
+    "pipeline --stages 4 --microbatches 12 --schedule zb-h2": {
+        "bubble_fraction_of_total": 0,
+        "bubble_overhead": 0,
+        "in_flight_microbatches": 7,
+    },
+    # Young: sqrt(2 * 60 * 9000), to first order
+    "goodput --gpus 16000 --gpu-mtbf-hours 40000 --save-seconds 60"
+    " --restart-seconds 600 --save-every-seconds 1000": {
+        "mtbf_seconds": 9000,
+        "interval_seconds": 1000,
+        "goodput": 1 / (9 * exp(600 / 9000) * (exp(1060 / 9000) - 1)),
+    },
     "flops --preset llama3-8b --sequence 8192 --tokens 1e12 --gpus 8"
-    " --peak-flops 1e15 --tokens-per-second 1e5 --recompute full": {
+    " --peak-flops 1e15 --tokens-per-second 1e5 --recompute full"
+    " --price-gpu-hour 2": {
         "flops_per_token": 6 * 8030261248,
         "total_flops": 6 * 8030261248e12,
         "mfu": 6 * 8030261248e5 / 8e15,
         "hfu": 8 * 8030261248e5 / 8e15,
         "days": 1e7 / 86400,
+        "gpu_hours": 8e7 / 3600,
+        "cost": 2 * 8e7 / 3600,
+        "energy": 0.0,
         "count_embeddings": True,
         "count_attention": False,
         "recompute": "full",
@@ -120,6 +163,25 @@ NONSENSE = {
         "--virtual-stages is 2; with --schedule 1f1b it must be 1"
     ),
     "flops --preset llama3-8b --sequence 0": "--sequence is 0",
+    "flops --params 1e9 --sequence 1 --tokens -5": "tokens is -5; it must be",
+    "memory --params 1e9 --bytes-gradient -2": "bytes-gradient is -2; it",
+    "memory --params 1e9 --optimizer adagrad": "optimizer is adagrad; it",
+    "memory --params 1e9 --dp 8 --shard 3 --zero-stage 3": "divisor of --dp, 8",
+    "memory --params 1e9 --dp 8 --shard 4": "--dp below ZeRO stage 3, 8",
+    "pipeline --stages 4 --microbatches 6 --schedule zb-h2": "zb-h2, 7",
+    "collective --op all_to_all --bytes 1 --ranks 8 --algorithm hierarchical": (
+        "--algorithm hierarchical has no all_to_all"
+    ),
+    "collective --op all_reduce --bytes 1 --ranks 12"
+    " --algorithm hierarchical": (
+        "--gpus-per-node is 8; it must be a divisor of --ranks, 12"
+    ),
+    "collective --op all_reduce --bytes 1 --ranks 8 --algorithm hierarchical"
+    " --bandwidth 1": "--node-bandwidth is 0; it must be above 0",
+    "goodput --gpus 3600 --gpu-mtbf-hours 1 --save-seconds 60"
+    " --restart-seconds 60": "a failure every 1 s lets nothing be saved",
+    "goodput --gpus 8 --gpu-mtbf-hours 0 --save-seconds 1"
+    " --restart-seconds 1": ("--gpu-mtbf-hours is 0; it must be above 0"),
 }
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 
+from lockstep.site.figures import computed
+
 from .conftest import Site, run
 
 
@@ -71,6 +73,39 @@ def test_page_that_names_a_notebook_opens_and_gives_it(
     assert download.has_attr("download")
     file = scratch / "site" / "specimen" / str(download["href"])
     assert file.read_bytes() == notebook
+
+
+PAGE = "---\ncomputed: true\n---\n# Sum\n\n"
+STATE = 'plan("memory", params=7.5e9, dp=64, zero_stage=1).total_bytes'
+
+
+def test_a_figure_in_the_text_is_computed_and_asks_the_planner(
+    scratch: Path, node_modules: Path
+) -> None:
+    text = "{{ STATE }}, {{ STATE.binary }}".replace("STATE", STATE)
+    (scratch / "docs" / "specimen.md").write_text(PAGE + text)
+    links = BeautifulSoup(built(scratch), "html.parser").select("a.figure")
+    assert [link.get_text() for link in links] == ["31.41 GB", "29.25 GiB"]
+    address = "../planner/?ask=memory&params=7500000000&dp=64&zero_stage=1"
+    assert {link["href"] for link in links} == {address}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{{ plan("memory", params=-1).total_bytes }}', "--params is -1; it"),
+        ('{{ plan("memory").total_bytes }}', "--params is missing"),
+        ('{{ plan("memory", params=1, zero=2).total_bytes }}', "--zero is no"),
+        ('{{ plan("sum") }}', "there is no question sum; ask one of"),
+        ('{{ plan("memory", params=1).sum }}', "has no attribute 'sum'"),
+        ("{{ ", "unexpected 'end of template'"),
+    ],
+)
+def test_a_figure_that_cannot_be_computed_is_refused(
+    text: str, why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        computed(text, "")
 
 
 def test_page_that_names_no_notebook_is_refused(

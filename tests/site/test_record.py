@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockstep.site.execute import BlockFailed
+from lockstep.site.pages import pages
 from lockstep.site.record import main, record
 
 from .conftest import Project, fence, include
@@ -20,21 +21,21 @@ def page(project: Project, command: str, *above: str) -> None:
 
 def test_output_is_recorded(project: Project) -> None:
     page(project, "cat step", fence("sh", "echo step 40 > step"))
-    assert record(project.root) == [project.root / OUT]
+    assert record(pages(project.root)) == [project.root / OUT]
     assert (project.root / OUT).read_text() == "step 40\n"
 
 
 def test_output_that_means_the_same_is_left(project: Project) -> None:
     project.write(OUT, "took 9 s\n")
     page(project, "echo took 1.5 s")
-    assert record(project.root) == []
+    assert record(pages(project.root)) == []
     assert (project.root / OUT).read_text() == "took 9 s\n"
 
 
 def test_output_that_has_changed_is_replaced(project: Project) -> None:
     project.write(OUT, "step 4 took 9 s\n")
     page(project, "echo step 5 took 1.5 s")
-    assert record(project.root) == [project.root / OUT]
+    assert record(pages(project.root)) == [project.root / OUT]
     assert (project.root / OUT).read_text() == "step 5 took 1.5 s\n"
 
 
@@ -45,8 +46,10 @@ def test_nothing_is_recorded_of_a_command_that_failed(
 ) -> None:
     page(project, "echo 1; false")
     with pytest.raises(BlockFailed):
-        record(project.root)
+        record(pages(project.root))
     assert not (project.root / OUT).exists()
     monkeypatch.chdir(project.root)
-    assert main() == 1
-    assert "docs/index.md:2: exit code 1" in capsys.readouterr().err
+    assert main([]) == 1
+    assert main(["docs/index.md"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("docs/index.md:2: exit code 1") == 2

@@ -5,6 +5,7 @@ share. Point to point counts for a rank in the middle of the pipeline.
 """
 
 from .figures import Formula, derive, divides, flag, one_of, refuse, whole
+from .memory import shards
 
 ZERO = "Rajbhandari et al. 2020 (ZeRO), section 7"
 MEGATRON = "Shoeybi et al. 2019, section 3; Korthikanti et al. 2022, 4.2.2"
@@ -15,22 +16,29 @@ PARAMS_RANK = Formula(
     "parameters",
     "an even split; experts are split over ep besides",
 )
+# Context parallelism splits a sequence, so its ranks too hold all parameters
+# of their part of the model, and gradients of their part of the tokens.
+COPIES = [
+    Formula("replicas", "dp * cp", "ranks", "whose gradients are one sum"),
+    Formula("sharers", "shard * cp", "ranks", "that share one copy of state"),
+]
 DATA = {
     0: Formula(
         "data_bytes",
-        "2 * (dp - 1) / dp * params_rank * bytes_gradient",
+        "2 * (replicas - 1) / replicas * params_rank * bytes_gradient",
         "B",
         "all-reduce of gradients; " + ZERO,
     ),
     1: Formula(
         "data_bytes",
-        "(dp - 1) / dp * params_rank * (bytes_gradient + bytes_parameter)",
+        "(replicas - 1) / replicas * params_rank"
+        " * (bytes_gradient + bytes_parameter)",
         "B",
         "reduce-scatter of gradients, all-gather of parameters; " + ZERO,
     ),
     2: Formula(
         "data_bytes",
-        "(dp - 1) / dp * params_rank"
+        "(replicas - 1) / replicas * params_rank"
         " * (microbatches * bytes_gradient + bytes_parameter)",
         "B",
         "a reduce-scatter for each micro-batch, or gradients would be whole"
@@ -38,10 +46,10 @@ DATA = {
     ),
     3: Formula(
         "data_bytes",
-        "(shard - 1) / shard * params_rank"
+        "(sharers - 1) / sharers * params_rank"
         " * (gathers * bytes_parameter + microbatches * bytes_gradient)"
-        " + 2 * (dp / shard - 1) / (dp / shard)"
-        " * params_rank / shard * bytes_gradient",
+        " + 2 * (1 - sharers / replicas) * params_rank / sharers"
+        " * bytes_gradient",
         "B",
         "all-gathers, reduce-scatter, and with fewer shards than ranks an"
         " all-reduce among replicas; " + ZERO,
@@ -114,7 +122,7 @@ DEFAULTS: dict = {
     "dp": 1,
     "shard": 0,  # ranks that share a copy; dp
     "tp": 1,
-    "sequence_parallel": 0,
+    "sequence_parallel": False,
     "cp": 1,
     "context": "ring",
     "pp": 1,
@@ -133,14 +141,13 @@ def communication(given: dict) -> dict:
     model's shape, params, sequence, and what differs from DEFAULTS."""
     s = dict(DEFAULTS)
     s.update(given)
-    s["shard"] = s["shard"] or s["dp"]
-    for name in ("dp", "shard", "tp", "cp", "pp", "ep", "virtual_stages"):
+    for name in ("dp", "tp", "cp", "pp", "ep", "virtual_stages"):
         whole(name, s[name])
     for name in ("sequence", "micro_batch", "microbatches"):
         whole(name, s[name])
     one_of("zero_stage", s["zero_stage"], (0, 1, 2, 3))
     one_of("context", s["context"], ("ring", "ulysses"))
-    divides("shard", s["shard"], "dp", s["dp"])
+    s["shard"] = shards(s)
     divides("tp", s["tp"], "heads", s["heads"])
     if s["pp"] > s["layers"]:
         refuse("pp", s["pp"], f"at most {flag('layers')}, {s['layers']}")
@@ -153,7 +160,8 @@ def communication(given: dict) -> dict:
         s = derive(s, [PARAMS_RANK])
     return derive(
         s,
-        [
+        COPIES
+        + [
             GATHERS,
             DATA[s["zero_stage"]],
             ACTIVATION,

@@ -4,15 +4,17 @@ A formula is text, and the text is what is evaluated: what a reader is shown is
 what was computed.
 """
 
-from math import ceil, exp, log2, sqrt
+from math import ceil, log2
+
+from .checkpoints import daly, slowdown
 
 FUNCTIONS = {
     "ceil": ceil,
-    "exp": exp,
+    "daly": daly,
     "log2": log2,
     "max": max,
     "min": min,
-    "sqrt": sqrt,
+    "slowdown": slowdown,
 }
 KEYWORDS = "if", "else", "and", "or", "not"
 PREFIXES = "YZEPTGMk"
@@ -123,8 +125,8 @@ def quantity(value: float, unit: str) -> str:
         return f"{scaled(value, 1000)}B ({scaled(value, 1024)}iB)"
     if unit == "parameters":
         return f"{grouped(value)} {unit}"
-    if unit in ("B", "B/s", "FLOP", "FLOP/s", "s"):
-        return f"{short(value) if unit == 's' else scaled(value, 1000)}{unit}"
+    if unit in ("B", "B/s", "FLOP", "FLOP/s"):
+        return f"{scaled(value, 1000)}{unit}"
     return f"{short(value)} {unit}".strip()
 
 
@@ -167,10 +169,17 @@ def whole(name: str, value: float, least: int = 1) -> int:
     return int(value)
 
 
-def above(name: str, value: float, least: float = 0) -> float:
-    """`value`; PlanError, if it is not above `least`."""
-    if not value > least:
-        refuse(name, value, f"above {short(least)}")
+def above(name: str, value: float) -> float:
+    """`value`; PlanError, if it is not above 0."""
+    if not value > 0:
+        refuse(name, value, "above 0")
+    return value
+
+
+def at_least(name: str, value: float, least: float = 0) -> float:
+    """`value`; PlanError, if it is below `least`."""
+    if not value >= least:
+        refuse(name, value, f"{short(least)} or more")
     return value
 
 

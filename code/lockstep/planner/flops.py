@@ -1,6 +1,6 @@
 """Floating-point operations: a token, a run, and the share of the peak."""
 
-from .figures import Formula, above, derive, one_of, whole
+from .figures import Formula, at_least, derive, one_of, plain, whole
 
 KAPLAN = "Kaplan et al. 2020, table 1 and section 2.1"
 PALM = "Chowdhery et al. 2022 (PaLM), appendix B"
@@ -40,6 +40,7 @@ RECOMPUTED = {
         "Korthikanti et al. 2022, appendix A: the forward pass",
     ),
 }
+RECOMPUTE = "none", "selective", "full"
 TOTAL = Formula("total_flops", "flops_per_token * tokens", "FLOP", KAPLAN)
 MFU = Formula(
     "mfu",
@@ -57,23 +58,46 @@ HFU = Formula(
 DAYS = Formula(
     "days", "tokens / tokens_per_second / 86400", "days", "86,400 s a day"
 )
+COST = [
+    Formula("gpu_hours", "24 * days * gpus", "GPU hours", "all of the job's"),
+    Formula(
+        "cost", "gpu_hours * price_gpu_hour", "in the price's currency", "rent"
+    ),
+    Formula(
+        "energy",
+        "gpu_hours * watts_gpu / 1000 * pue",
+        "kWh",
+        "Patterson et al. 2021, section 2.3",
+    ),
+]
 
 
 def flops(given: dict) -> dict:
     """`given`, counted parameters, and the figures flops_per_token and, where
-    their inputs are above 0, total_flops, mfu, hfu and days. It has sequence,
-    tokens, gpus, peak_flops (one GPU's), tokens_per_second (the whole job's),
-    count_embeddings, count_attention and recompute."""
+    their inputs are above 0, total_flops, mfu, hfu, days, gpu_hours, cost and
+    energy. It has sequence, tokens, gpus, peak_flops (one GPU's),
+    tokens_per_second (the whole job's), count_embeddings, count_attention,
+    recompute, and what `costs` takes."""
     whole("sequence", given["sequence"])
-    one_of("recompute", given["recompute"], tuple(sorted(RECOMPUTED)))
+    one_of("recompute", given["recompute"], RECOMPUTE)
     for name in ("tokens", "peak_flops", "tokens_per_second"):
-        above(name, given[name], -1e-9)
+        at_least(name, given[name])
     whole("gpus", given["gpus"], 0)
     formulas = [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[given["recompute"]]]
     if given["tokens"]:
         formulas.append(TOTAL)
     if given["gpus"] and given["peak_flops"] and given["tokens_per_second"]:
         formulas += [MFU, HFU]
-    if given["tokens"] and given["tokens_per_second"]:
-        formulas.append(DAYS)
-    return derive(given, formulas)
+    return costs(derive(given, formulas))
+
+
+def costs(given: dict) -> dict:
+    """`given` and days, gpu_hours, cost and energy, where it has tokens,
+    tokens_per_second and gpus above 0. It has price_gpu_hour, watts_gpu and
+    pue as well."""
+    for name in ("price_gpu_hour", "watts_gpu"):
+        at_least(name, given[name])
+    at_least("pue", given["pue"], 1)
+    if not given["tokens"] or not plain(given["tokens_per_second"]):
+        return given
+    return derive(given, [DAYS] + (COST if given["gpus"] else []))

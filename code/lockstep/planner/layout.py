@@ -18,7 +18,8 @@ from .figures import (
     refuse,
     whole,
 )
-from .flops import ATTENTION, MATMULS, MFU, PER_TOKEN, RECOMPUTED
+from .flops import ATTENTION, MATMULS, MFU, PER_TOKEN, RECOMPUTED, costs
+from .memory import shards
 from .models import params
 from .pipeline import pipeline
 
@@ -55,6 +56,10 @@ RUN: dict = {
     "overlap": 0.8,  # of computing, that communication can hide behind
     "count_embeddings": 1,
     "count_attention": 1,
+    "tokens": 0,
+    "price_gpu_hour": 0,
+    "watts_gpu": 0,
+    "pue": 1,
 }
 
 
@@ -63,8 +68,8 @@ def state(name: str, each: str, stage: int) -> Formula:
     shared = f"if zero_stage >= {stage} else 1"
     return Formula(
         f"{name}_bytes",
-        f"{each} * ((dense_rank + embedding_rank) / (dp * cp {shared})"
-        f" + routed_rank / (dp * cp / ep {shared}))",
+        f"{each} * ((dense_rank + embedding_rank) / (shard * cp {shared})"
+        f" + routed_rank / (max(1, shard * cp / ep) {shared}))",
         "B",
         ZERO,
     )
@@ -223,13 +228,14 @@ def layout(given: dict) -> dict:
             f"a multiple of dp x micro-batch, {samples}",
         )
     s["microbatches"] = s["global_batch"] // samples
+    s["shard"] = shards(s)
     s = communication(derive(s, MEMORY))
     s = pipeline(dict(s, stages=s["pp"]))
     s = derive(s, [KEPT[s["recompute"]]])
     s = derive(s, SUM)
     s = derive(s, [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[s["recompute"]]])
     s.update(bandwidths(s))
-    return derive(s, TIME)
+    return costs(derive(s, TIME))
 
 
 def bandwidths(s: dict) -> dict:

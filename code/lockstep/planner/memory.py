@@ -1,6 +1,16 @@
 """What a rank holds of the model's state, by ZeRO stage."""
 
-from .figures import Formula, above, derive, one_of, whole
+from .figures import (
+    Formula,
+    above,
+    at_least,
+    derive,
+    divides,
+    flag,
+    one_of,
+    refuse,
+    whole,
+)
 
 ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5 and figure 1"
 # Bytes of a parameter, of its gradient, and of what the optimizer keeps for it.
@@ -20,19 +30,19 @@ OPTIMIZERS = {
 STATES = [
     Formula(
         "parameters_bytes",
-        "params * bytes_parameter / (dp if zero_stage >= 3 else 1)",
+        "params * bytes_parameter / (shard if zero_stage >= 3 else 1)",
         "B",
         ZERO,
     ),
     Formula(
         "gradients_bytes",
-        "params * bytes_gradient / (dp if zero_stage >= 2 else 1)",
+        "params * bytes_gradient / (shard if zero_stage >= 2 else 1)",
         "B",
         ZERO,
     ),
     Formula(
         "optimizer_bytes",
-        "params * bytes_optimizer / (dp if zero_stage >= 1 else 1)",
+        "params * bytes_optimizer / (shard if zero_stage >= 1 else 1)",
         "B",
         ZERO,
     ),
@@ -46,11 +56,22 @@ STATES = [
 
 
 def memory(given: dict) -> dict:
-    """`given` and the figures *_bytes of one rank. It has params, dp,
+    """`given` and the figures *_bytes of one rank. It has params, dp, shard,
     zero_stage, bytes_parameter, bytes_gradient and bytes_optimizer."""
-    above("params", given["params"])
-    whole("dp", given["dp"])
-    one_of("zero_stage", given["zero_stage"], (0, 1, 2, 3))
+    s = dict(given)
+    above("params", s["params"])
+    whole("dp", s["dp"])
+    one_of("zero_stage", s["zero_stage"], (0, 1, 2, 3))
     for name in ("bytes_parameter", "bytes_gradient", "bytes_optimizer"):
-        above(name, given[name], -1e-9)
-    return derive(given, STATES)
+        at_least(name, s[name])
+    s["shard"] = shards(s)
+    return derive(s, STATES)
+
+
+def shards(given: dict) -> int:
+    """Ranks of data parallelism that share one copy: all, if not said."""
+    shard, dp = given.get("shard") or given["dp"], given["dp"]
+    divides("shard", whole("shard", shard), "dp", dp)
+    if shard < dp and given["zero_stage"] < 3:
+        refuse("shard", shard, f"{flag('dp')} below ZeRO stage 3, {dp}")
+    return shard

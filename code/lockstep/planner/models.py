@@ -12,10 +12,10 @@ SHAPE: dict = {
     "head_dim": 0,  # hidden / heads
     "ffn": 0,  # 4 hidden
     "positions": 0,  # learned ones; none with rotary embeddings
-    "gated_mlp": 0,  # three matrices in place of two
-    "tied_embeddings": 0,
-    "bias": 0,  # of every linear layer
-    "layer_norm": 0,  # in place of RMS norm: a bias too
+    "gated_mlp": False,  # three matrices in place of two
+    "tied_embeddings": False,
+    "bias": False,  # of every linear layer
+    "layer_norm": False,  # in place of RMS norm: a bias too
     "experts": 0,  # of a layer; 0: one plain MLP
     "experts_per_token": 0,
     "shared_experts": 0,  # every token goes through them

@@ -4,10 +4,14 @@ Forward and backward of all stages take equally long. Bubble over total is the
 idle share of the step; bubble over ideal is what the step takes in addition.
 """
 
-from .figures import Formula, PlanError, derive, divides, one_of, whole
+from .figures import Formula, PlanError, derive, divides, one_of, refuse, whole
 
 GPIPE = "Huang et al. 2019 (GPipe), section 2.3"
 PIPEDREAM = "Narayanan et al. 2021, section 2.2"
+ZERO_BUBBLE = (
+    "Qi et al. 2024 (zero bubble), section 2, where forward, input's"
+    " and weights' gradients take equally long"
+)
 OVERHEAD = {
     "gpipe": Formula(
         "bubble_overhead", "(stages - 1) / microbatches", "of ideal", GPIPE
@@ -21,6 +25,13 @@ OVERHEAD = {
         "of ideal",
         PIPEDREAM,
     ),
+    "zb-h1": Formula(
+        "bubble_overhead",
+        "(stages - 1) / (3 * microbatches)",
+        "of ideal",
+        ZERO_BUBBLE + ": weights' gradients fill two thirds of the bubble",
+    ),
+    "zb-h2": Formula("bubble_overhead", "0", "of ideal", ZERO_BUBBLE),
 }
 FRACTION = Formula(
     "bubble_fraction_of_total",
@@ -28,6 +39,7 @@ FRACTION = Formula(
     "of total",
     GPIPE,
 )
+SCHEDULES = "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"
 IN_FLIGHT = {
     "gpipe": Formula("in_flight_microbatches", "microbatches", "", GPIPE),
     "1f1b": Formula(
@@ -39,6 +51,12 @@ IN_FLIGHT = {
         "",
         "Korthikanti et al. 2022, section 4.2.3, on the first stage",
     ),
+    "zb-h1": Formula(
+        "in_flight_microbatches", "min(stages, microbatches)", "", ZERO_BUBBLE
+    ),
+    "zb-h2": Formula(
+        "in_flight_microbatches", "2 * stages - 1", "", ZERO_BUBBLE
+    ),
 }
 
 
@@ -47,7 +65,7 @@ def pipeline(given: dict) -> dict:
     in_flight_microbatches, whose activations the first stage holds. It has
     stages, microbatches, schedule and virtual_stages."""
     schedule = given["schedule"]
-    one_of("schedule", schedule, tuple(sorted(OVERHEAD)))
+    one_of("schedule", schedule, tuple(SCHEDULES))
     for name in ("stages", "microbatches", "virtual_stages"):
         whole(name, given[name])
     if schedule == "interleaved":
@@ -58,5 +76,11 @@ def pipeline(given: dict) -> dict:
         raise PlanError(
             f"--virtual-stages is {given['virtual_stages']}; with --schedule"
             f" {schedule} it must be 1"
+        )
+    if schedule == "zb-h2" and given["microbatches"] < 2 * given["stages"] - 1:
+        refuse(
+            "microbatches",
+            given["microbatches"],
+            f"2 stages - 1 or more for zb-h2, {2 * given['stages'] - 1}",
         )
     return derive(given, [OVERHEAD[schedule], FRACTION, IN_FLIGHT[schedule]])

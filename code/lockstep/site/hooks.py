@@ -1,4 +1,4 @@
-"""MkDocs hooks: Mermaid, room for its diagrams, and notebooks to open."""
+"""MkDocs hooks: figures, Mermaid and room for its diagrams, notebooks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 from lockstep.site.diagrams import size
+from lockstep.site.figures import computed
 
 _ENTRY = Path("dist/mermaid.esm.min.mjs")
 _DIAGRAM = re.compile(
@@ -51,11 +52,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(
     markdown: str, page: Page, config: MkDocsConfig, files: Files
 ) -> str:
-    """Put two buttons below the title of a page that names a `notebook`.
+    """Compute the figures of a page that is `computed`; put two buttons below
+    the title of one that names a `notebook`.
 
     Raises:
-        PluginError: there is no such notebook.
+        PluginError: a figure cannot be planned, or there is no such notebook.
     """
+    if page.meta.get("computed"):
+        planner = get_relative_url("planner/", page.url)
+        try:
+            markdown = computed(markdown, planner)
+        except ValueError as error:
+            raise PluginError(f"{page.file.src_uri}: {error}") from None
     if not (name := page.meta.get("notebook")):
         return markdown
     path = f"labs/{name}.ipynb"

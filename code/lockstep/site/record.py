@@ -1,6 +1,6 @@
 """Run what the pages show and write down what it printed.
 
-    python -m lockstep.site.record
+    python -m lockstep.site.record [PAGE ...]
 
 A file whose content differs only in what may differ between runs (see
 `normalise`) keeps its old content, so that a record changes with a reason.
@@ -9,6 +9,7 @@ A file whose content differs only in what may differ between runs (see
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from lockstep.site.execute import BlockFailed, Terminal, output
@@ -17,10 +18,10 @@ from lockstep.site.pages import blocks, pages
 from lockstep.site.snippets import BadInclude
 
 
-def record(root: Path) -> list[Path]:
-    """Write anew each recorded output that has changed; return those files."""
+def record(chosen: Iterable[Path]) -> list[Path]:
+    """Write anew what has changed of these pages' outputs; return the files."""
     changed = []
-    for page in pages(root):
+    for page in chosen:
         found = blocks(page)
         terminal = Terminal(found)
         try:
@@ -39,11 +40,12 @@ def record(root: Path) -> list[Path]:
     return changed
 
 
-def main() -> int:
-    """Record the outputs of the site in the current directory."""
+def main(names: list[str]) -> int:
+    """Record the outputs of all pages in the current directory, or of some."""
     root = Path.cwd()
+    chosen = [Path(name).resolve() for name in names] or pages(root)
     try:
-        changed = record(root)
+        changed = record(chosen)
     except (BlockFailed, BadInclude) as failure:
         print(failure, file=sys.stderr)
         return 1
@@ -54,4 +56,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

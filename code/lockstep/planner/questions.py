@@ -1,0 +1,298 @@
+"""What can be asked: for the command, for the pages and for the browser.
+
+A question has inputs, each with its default (none: it must be given) and one
+line of help, and a function that answers with figures.
+"""
+
+from .activations import activations
+from .collectives import ALGORITHMS, BUS, collective
+from .communication import DEFAULTS
+from .figures import PlanError, flag, one_of
+from .flops import RECOMPUTE, flops
+from .goodput import goodput
+from .layout import HARDWARE, RUN, layout
+from .memory import OPTIMIZERS, memory
+from .models import PRESETS, SHAPE, params, preset
+from .pipeline import SCHEDULES, pipeline
+
+HELP = {
+    "preset": "a published model; what is given besides takes its values'"
+    " place",
+    "kv_heads": "0: as many as heads",
+    "head_dim": "0: hidden / heads",
+    "ffn": "width of the MLP; 0: 4 hidden",
+    "positions": "learned ones; none with rotary embeddings",
+    "gated_mlp": "three matrices in place of two",
+    "layer_norm": "in place of RMS norm",
+    "experts": "of a layer; 0: one plain MLP",
+    "expert_ffn": "0: ffn",
+    "dense_layers": "the first ones, which have no experts",
+    "params": "of the whole model; of experts, those that a token goes through",
+    "dp": "ranks of data parallelism",
+    "shard": "ranks that share a copy (hybrid sharding); 0: all of dp",
+    "zero_stage": "0 shards nothing, 1 the optimizer, 2 gradients too, 3 all",
+    "optimizer": "in place of the three numbers of bytes",
+    "bytes_parameter": "of a parameter",
+    "bytes_gradient": "of a parameter's gradient",
+    "bytes_optimizer": "that the optimizer keeps of a parameter; 12 is Adam"
+    " with a master copy",
+    "tp": "ranks of tensor parallelism",
+    "cp": "ranks of context parallelism",
+    "pp": "stages of the pipeline",
+    "ep": "ranks that share the experts",
+    "context": "how attention goes round: ring or ulysses",
+    "sequence": "tokens of a sequence",
+    "global_batch": "sequences in a step",
+    "micro_batch": "sequences in a micro-batch",
+    "sequence_parallel": "splits by tp what tensor parallelism leaves whole",
+    "recompute": "what the backward pass computes again: none, selective, full",
+    "op": "all_reduce, reduce_scatter, all_gather, all_to_all or broadcast",
+    "bytes": "the size column of nccl-tests: of the whole buffer",
+    "algorithm": "ring, tree or hierarchical",
+    "bandwidth": "bytes per second that a rank sends at most",
+    "latency": "seconds of one hop",
+    "node_bandwidth": "bytes a second of a rank within its node, one way",
+    "network_bandwidth": "bytes a second of a rank between nodes, one way",
+    "node_latency": "seconds of one hop within a node",
+    "schedule": "gpipe, 1f1b, interleaved, zb-h1 or zb-h2",
+    "virtual_stages": "parts of the model that a rank holds",
+    "tokens": "of the whole run",
+    "peak_flops": "a second, of one GPU, as its data sheet has it",
+    "tokens_per_second": "of the whole job",
+    "count_embeddings": "6 N with N all parameters; else without the tables",
+    "count_attention": "the products of queries, keys and values too",
+    "hardware": "fills in what is 0: its peak, memory and bandwidths",
+    "memory": "bytes of one GPU",
+    "efficiency": "of the peak, that matrix products reach",
+    "overlap": "of computing, that communication can hide behind",
+    "price_gpu_hour": "of one GPU, in any currency",
+    "watts_gpu": "drawn by one GPU and its share of the host",
+    "pue": "power of the building over power of its machines",
+    "gpu_mtbf_hours": "mean time between failures of one GPU and its share",
+    "save_seconds": "that a checkpoint stops the job",
+    "restart_seconds": "from a failure to the first new step",
+    "save_every_seconds": "0: as often as Daly's formula says",
+}
+CHOICES: dict = {
+    "preset": tuple(sorted(PRESETS)),
+    "optimizer": tuple(sorted(OPTIMIZERS)),
+    "recompute": RECOMPUTE,
+    "op": tuple(sorted(BUS)),
+    "algorithm": ALGORITHMS,
+    "schedule": SCHEDULES,
+    "context": ("ring", "ulysses"),
+    "hardware": tuple(sorted(HARDWARE)),
+    "zero_stage": (0, 1, 2, 3),
+}
+
+
+def needs(names: str) -> list:
+    """Inputs that have no default."""
+    return [(name, None) for name in names.split()]
+
+
+# Of the presets alone.
+HIDDEN = "router_bias", "q_rank", "kv_rank", "rope_dim", "masked_lm_head"
+MODEL: list = [("preset", "")]
+MODEL += [(name, SHAPE[name]) for name in SHAPE if name not in HIDDEN]
+STATE = [
+    ("optimizer", ""),
+    ("bytes_parameter", DEFAULTS["bytes_parameter"]),
+    ("bytes_gradient", DEFAULTS["bytes_gradient"]),
+    ("bytes_optimizer", RUN["bytes_optimizer"]),
+]
+COST = [
+    (name, RUN[name])
+    for name in ("tokens", "price_gpu_hour", "watts_gpu", "pue")
+]
+CLUSTER = needs("gpus sequence global_batch") + [("hardware", "h100")]
+CLUSTER += [(name, 0) for name in HARDWARE["h100"]]
+CLUSTER += [
+    (name, RUN[name])
+    for name in ("gpus_per_node", "efficiency", "overlap", "schedule")
+]
+CLUSTER += [(name, DEFAULTS[name]) for name in ("context", "virtual_stages")]
+LAYOUT = [(name, 1) for name in ("tp", "cp", "pp", "ep", "micro_batch")] + [
+    ("dp", 0),
+    ("zero_stage", 0),
+    ("shard", 0),
+    ("recompute", "none"),
+    ("sequence_parallel", False),
+]
+
+
+class Question:
+    """`says` in a line; `inputs` are (name, default), in order, and None is
+    for what must be given; `answer` takes all of them and returns figures, of
+    which `keys` are what was asked for."""
+
+    def __init__(  # type: ignore[no-untyped-def]
+        self, says: str, inputs: list, answer, keys: tuple
+    ) -> None:
+        self.says, self.inputs = says, inputs
+        self.answer, self.keys = answer, keys
+
+
+def model_of(given: dict) -> dict:
+    """The preset's shape, if there is one, under what is given."""
+    found = preset(given["preset"]) if given["preset"] else {}
+    for name in SHAPE:
+        if given.get(name):
+            found[name] = given[name]
+    return found
+
+
+def state_of(given: dict) -> dict:
+    """The bytes of a parameter's state: the optimizer's, if it is named."""
+    if not given["optimizer"]:
+        return {}
+    one_of("optimizer", given["optimizer"], CHOICES["optimizer"])
+    names = "bytes_parameter", "bytes_gradient", "bytes_optimizer"
+    return dict(zip(names, OPTIMIZERS[given["optimizer"]]))  # noqa: B905
+
+
+def cluster_of(given: dict) -> dict:
+    """All of it, with the hardware's numbers under what is given."""
+    one_of("hardware", given["hardware"], CHOICES["hardware"])
+    usual = HARDWARE[given["hardware"]]
+    found = dict(given)
+    for name in usual:
+        found[name] = given[name] or usual[name]
+    if not found.get("dp"):
+        found.pop("dp", None)
+    found.update(state_of(given))
+    found.update(model_of(given))
+    return found
+
+
+def count(given: dict) -> dict:
+    """Parameters of a shape."""
+    return params(model_of(given))
+
+
+def state(given: dict) -> dict:
+    """What a rank holds, for an optimizer or for three numbers of bytes."""
+    found = dict(given)
+    found.update(state_of(given))
+    return memory(found)
+
+
+def operations(given: dict) -> dict:
+    """Operations of a shape, or of a number of parameters."""
+    found = dict(given)
+    if given["params"] and not model_of(given):
+        found["embedding"] = found["head_dim"] = 0
+    else:
+        found.update(count(given))
+    if given["params"]:
+        found["active"] = given["params"]
+    return flops(found)
+
+
+def lay_out(given: dict) -> dict:
+    """One layout on known or given hardware."""
+    return layout(cluster_of(given))
+
+
+PARAMS = "embedding", "attention", "mlp", "norm", "total", "active"
+BYTES = "parameters_bytes", "gradients_bytes", "optimizer_bytes"
+COSTS = "days", "gpu_hours", "cost", "energy"
+QUESTIONS = {
+    "params": Question(
+        "Parameters, by part; active: those that one token goes through.",
+        MODEL,
+        count,
+        PARAMS,
+    ),
+    "memory": Question(
+        "Bytes of parameters, gradients and optimizer on one rank.",
+        needs("params") + [("dp", 1), ("zero_stage", 0), ("shard", 0)] + STATE,
+        state,
+        BYTES + ("total_bytes",),
+    ),
+    "activations": Question(
+        "Bytes that the backward pass keeps, of one micro-batch on one rank.",
+        needs("layers hidden heads sequence")
+        + [("micro_batch", 1), ("tp", 1)]
+        + [("sequence_parallel", False), ("recompute", "none")],
+        activations,
+        ("bytes_per_layer", "total_bytes"),
+    ),
+    "collective": Question(
+        "Bytes on the wire, and the time by latency and bandwidth.",
+        needs("op bytes ranks")
+        + [("algorithm", "ring")]
+        + [("bandwidth", 0), ("latency", 0), ("gpus_per_node", 8)]
+        + [("node_bandwidth", 0), ("node_latency", 0)],
+        collective,
+        ("bytes_sent_per_rank", "seconds", "bus_factor", "algbw", "busbw"),
+    ),
+    "pipeline": Question(
+        "The idle share of a pipeline, in both definitions.",
+        needs("stages microbatches")
+        + [("schedule", "1f1b"), ("virtual_stages", 1)],
+        pipeline,
+        (
+            "bubble_fraction_of_total",
+            "bubble_overhead",
+            "in_flight_microbatches",
+        ),
+    ),
+    "flops": Question(
+        "Operations of a token and of a run, MFU, HFU, days and cost.",
+        MODEL
+        + needs("sequence")
+        + [("params", 0), ("gpus", 0), ("peak_flops", 0)]
+        + [("tokens_per_second", 0), ("count_embeddings", True)]
+        + [("count_attention", False), ("recompute", "none")]
+        + COST,
+        operations,
+        ("flops_per_token", "total_flops", "mfu", "hfu")
+        + COSTS
+        + ("count_embeddings", "count_attention", "recompute"),
+    ),
+    "run": Question(
+        "One layout: memory of the fullest rank, bytes sent, the step's time.",
+        MODEL + CLUSTER + LAYOUT + STATE + COST,
+        lay_out,
+        ("dp", "microbatches")
+        + BYTES
+        + ("activations_bytes", "logits_bytes", "buffers_bytes")
+        + ("total_bytes", "data_bytes", "tensor_bytes", "context_bytes")
+        + ("expert_bytes", "pipeline_bytes", "compute_seconds")
+        + ("bubble_seconds", "exposed_seconds", "step_seconds")
+        + ("tokens_per_second", "mfu")
+        + COSTS,
+    ),
+    "goodput": Question(
+        "The share of time that goes into work which is kept.",
+        needs("gpus gpu_mtbf_hours save_seconds restart_seconds")
+        + [("save_every_seconds", 0)],
+        goodput,
+        ("mtbf_seconds", "interval_seconds", "goodput"),
+    ),
+}
+
+
+def ask(name: str, given: dict) -> dict:
+    """What the question's function finds, from `given` and the defaults.
+
+    PlanError for an input that is missing, unknown or no plan's.
+    """
+    if name not in QUESTIONS:
+        known = ", ".join(sorted(QUESTIONS))
+        raise PlanError(f"there is no question {name}; ask one of {known}")
+    return QUESTIONS[name].answer(complete(name, QUESTIONS[name].inputs, given))
+
+
+def complete(name: str, inputs: list, given: dict) -> dict:
+    """`given` and the defaults of the other `inputs`."""
+    one = dict(inputs)
+    for key in given:
+        if key not in one:
+            raise PlanError(f"{flag(key)} is no input of {name}")
+    for key, default in inputs:
+        one[key] = given.get(key, default)
+        if one[key] is None:
+            raise PlanError(f"{flag(key)} is missing")
+    return one
