@@ -91,7 +91,7 @@ ANSWERS = {
     },
     "flops --preset llama3-8b --sequence 8192 --tokens 1e12 --gpus 8"
     " --peak-flops 1e15 --tokens-per-second 1e5 --recompute full"
-    " --price-gpu-hour 2": {
+    " --price-gpu-hour 2 --watts-gpu 700 --pue 1.2": {
         "flops_per_token": 6 * 8030261248,
         "total_flops": 6 * 8030261248e12,
         "mfu": 6 * 8030261248e5 / 8e15,
@@ -99,7 +99,7 @@ ANSWERS = {
         "days": 1e7 / 86400,
         "gpu_hours": 8e7 / 3600,
         "cost": 2 * 8e7 / 3600,
-        "energy": 0.0,
+        "energy": 8e7 / 3600 * 0.7 * 1.2,
         "count_embeddings": True,
         "count_attention": False,
         "recompute": "full",

@@ -54,7 +54,7 @@ def test_a_missing_input_is_an_error_of_ours() -> None:
         (989e12, "FLOP/s", "989 TFLOP/s"),
         (8030261248, "parameters", "8,030,261,248 parameters"),
         (12, "parameters", "12 parameters"),
-        (0.25, "s", "0.25s"),
+        (0.25, "s", "0.25 s"),
         (0.157894, "of total", "0.1579 of total"),
     ],
 )

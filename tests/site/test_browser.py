@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from playwright.sync_api import (
     Browser,
     Locator,
@@ -16,6 +17,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from lockstep.planner import page as planner
 from tests.conftest import need
 
 from .conftest import ROOT, SPECIMEN, Site
@@ -302,3 +304,92 @@ def included(source: str) -> str:
     """What a page shows of a module: all but the markers of sections."""
     lines = source.splitlines()
     return "\n".join(x for x in lines if "--8<--" not in x).strip()
+
+
+def planner_says(page: Page, name: str, **given: Any) -> None:
+    """The planner's page shows what the planner's files say in CPython."""
+    answer = page.locator(f"[data-ask={name}] .planner-answer")
+    expected = BeautifulSoup(planner.answer(name, given), "html.parser")
+    expect(answer).to_have_text(expected.get_text())
+    expect(answer).to_be_visible()
+
+
+def test_the_planner_answers_as_somebody_types(
+    browser: Browser, site: Site
+) -> None:
+    with Visit(browser, site) as visit:
+        page = visit.open("planner/?ask=memory&params=7.5e9&dp=64&zero_stage=1")
+        given: dict[str, Any] = {"params": 7.5e9, "dp": 64, "zero_stage": 1}
+        planner_says(page, "memory", **given)
+        shown = page.locator(".planner-shown")
+        ranks = shown.get_by_label("dp", exact=True)
+        ranks.fill("48")
+        planner_says(page, "memory", **given | {"dp": 48})
+        asked = page.url
+        assert asked.endswith("?ask=memory&params=7.5e9&dp=48&zero_stage=1")
+        ranks.fill("two")
+        refused = page.get_by_role("alert")
+        expect(refused).to_have_text("--dp is two; it must be a number")
+        assert page.url == asked
+        ranks.fill("<b>")
+        expect(refused).to_have_text("--dp is <b>; it must be a number")
+        page.reload()
+        planner_says(page, "memory", **given | {"dp": 48})
+        visit.assert_clean("planner")
+
+
+def test_the_planner_is_used_by_keyboard(browser: Browser, site: Site) -> None:
+    with Visit(browser, site) as visit:
+        page = visit.open("planner/")
+        example = dict(planner.EXAMPLES[0][2])
+        planner_says(page, "run", **example)
+        page.get_by_label("Ask for").focus()
+        page.keyboard.press("End")
+        planner_says(page, "goodput", **dict(planner.EXAMPLES[-1][2]))
+        page.keyboard.press("Home")
+        planner_says(page, "run", **example)
+        step = page.locator("#run-step_seconds")
+        expect(step).to_be_hidden()
+        shown = page.locator(".planner-shown")
+        name = page.get_by_text("step", exact=True)
+        shown.locator("summary", has=name).focus()
+        page.keyboard.press("Enter")
+        expect(step).to_contain_text("= 20.83 s")
+        bubble = page.locator("#run-bubble_overhead")
+        expect(bubble).to_be_hidden()
+        shown.locator("summary", has_text="idle: the bubble").focus()
+        page.keyboard.press("Space")
+        page.locator("#run-bubble_seconds a", has_text="overhead").focus()
+        page.keyboard.press("Enter")
+        expect(bubble).to_be_in_viewport()
+        shown.get_by_label("gpus", exact=True).fill("256")
+        planner_says(page, "run", **example | {"gpus": 256})
+        expect(step).to_be_visible()  # what was unfolded stays so
+
+
+def test_a_figure_on_another_page_asks_the_planner(
+    browser: Browser, site: Site
+) -> None:
+    with Visit(browser, site) as visit:
+        page = visit.open("concepts/memory/")
+        figure = page.locator("a.figure").first
+        shown = figure.inner_text()
+        page.evaluate("window.kept = true")
+        figure.click()
+        answer = page.locator(".planner-shown .planner-answer")
+        expect(answer).to_contain_text(shown)
+        assert "?ask=" in page.url
+        assert page.evaluate("window.kept"), "the planner was loaded anew"
+
+
+def test_without_scripts_the_planner_shows_its_examples(
+    browser: Browser, site: Site
+) -> None:
+    with Visit(browser, site, java_script_enabled=False) as visit:
+        visit.page.goto(site.address + "planner/")
+        for name, _, given in planner.EXAMPLES:
+            planner_says(visit.page, name, **dict(given))
+        assert not any(
+            one.is_visible()
+            for one in visit.page.locator(".planner form").all()
+        )

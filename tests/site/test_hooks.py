@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
 
+from lockstep import planner
 from lockstep.site.figures import computed
 
 from .conftest import Site, run
@@ -20,7 +22,7 @@ def test_missing_node_modules_is_one_clear_line(scratch: Path) -> None:
     result = run("mkdocs", "build", "--strict", cwd=scratch)
     assert result.returncode != 0
     assert "Traceback" not in result.stderr
-    [line] = [x for x in result.stderr.splitlines() if "Mermaid:" in x]
+    [line] = [x for x in result.stderr.splitlines() if "mermaid:" in x]
     assert "`make serve`" in line
     assert "`npm ci`" in line
     assert built.exists(), "the last build is gone"
@@ -38,6 +40,24 @@ def test_build_publishes_mermaid_and_imports_no_torch(
     assert (assets / "LICENSE").is_file()
     chunks = {p.name for p in assets.glob("chunks/*/*")}
     assert chunks == {p.name for p in dist.glob("chunks/*.esm.min/*.mjs")}
+
+
+@pytest.mark.xdist_group("site")
+def test_build_publishes_the_planner_and_what_runs_it(
+    site: Site, node_modules: Path
+) -> None:
+    assets = site.folder / "assets"
+    sources = json.loads((assets / "planner-files.json").read_text())
+    (folder,) = planner.__path__
+    files = {p.name: p.read_text("utf-8") for p in Path(folder).glob("*.py")}
+    assert sources == files
+    package = node_modules / "@micropython/micropython-webassembly-pyscript"
+    published = {p.name: p.read_bytes() for p in assets.glob("micropython/*")}
+    assert {"micropython.mjs", "micropython.wasm"} < set(published)
+    assert all(
+        (package / name).read_bytes() == data
+        for name, data in published.items()
+    )
 
 
 @pytest.mark.xdist_group("site")

@@ -127,6 +127,9 @@ def quantity(value: float, unit: str) -> str:
         return f"{grouped(value)} {unit}"
     if unit in ("B", "B/s", "FLOP", "FLOP/s"):
         return f"{scaled(value, 1000)}{unit}"
+    if abs(value) >= 10000:
+        digits = len(str(int(abs(value)))) - 4  # all but four are noise
+        return f"{grouped(round(value / 10**digits) * 10**digits)} {unit}"
     return f"{short(value)} {unit}".strip()
 
 

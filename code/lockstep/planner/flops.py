@@ -58,18 +58,16 @@ HFU = Formula(
 DAYS = Formula(
     "days", "tokens / tokens_per_second / 86400", "days", "86,400 s a day"
 )
-COST = [
-    Formula("gpu_hours", "24 * days * gpus", "GPU hours", "all of the job's"),
-    Formula(
-        "cost", "gpu_hours * price_gpu_hour", "in the price's currency", "rent"
-    ),
-    Formula(
-        "energy",
-        "gpu_hours * watts_gpu / 1000 * pue",
-        "kWh",
-        "Patterson et al. 2021, section 2.3",
-    ),
-]
+GPU_HOURS = Formula("gpu_hours", "24 * days * gpus", "GPU hours", "all of them")
+COST = Formula(
+    "cost", "gpu_hours * price_gpu_hour", "in the price's currency", "rent"
+)
+ENERGY = Formula(
+    "energy",
+    "gpu_hours * watts_gpu / 1000 * pue",
+    "kWh",
+    "Patterson et al. 2021, section 2.3",
+)
 
 
 def flops(given: dict) -> dict:
@@ -92,12 +90,19 @@ def flops(given: dict) -> dict:
 
 
 def costs(given: dict) -> dict:
-    """`given` and days, gpu_hours, cost and energy, where it has tokens,
-    tokens_per_second and gpus above 0. It has price_gpu_hour, watts_gpu and
-    pue as well."""
+    """`given` and days, gpu_hours, cost and energy, where what they need is
+    above 0: tokens, tokens_per_second, gpus, price_gpu_hour, watts_gpu. pue
+    is 1 or more."""
     for name in ("price_gpu_hour", "watts_gpu"):
         at_least(name, given[name])
     at_least("pue", given["pue"], 1)
     if not given["tokens"] or not plain(given["tokens_per_second"]):
         return given
-    return derive(given, [DAYS] + (COST if given["gpus"] else []))
+    formulas = [DAYS]
+    if given["gpus"]:
+        formulas.append(GPU_HOURS)
+        if given["price_gpu_hour"]:
+            formulas.append(COST)
+        if given["watts_gpu"]:
+            formulas.append(ENERGY)
+    return derive(given, formulas)

@@ -3,7 +3,7 @@
 A page with `computed: true` in its head is a Jinja template. There
 `{{ plan("memory", params=7.5e9, dp=64, zero_stage=1).total_bytes }}` becomes
 the figure with its unit, linked to the planner's page, which asks the same
-question and unfolds the way to the number.
+question and unfolds the way to the number. `{{ live() }}` is that page's form.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import jinja2
 
 from lockstep.planner.figures import Figure, PlanError, grouped, quantity
+from lockstep.planner.page import page
 from lockstep.planner.questions import ask
 
 ENVIRONMENT = jinja2.Environment(
@@ -86,6 +87,6 @@ def computed(markdown: str, planner: str) -> str:
         return Answer(name, given, planner)
 
     try:
-        return ENVIRONMENT.from_string(markdown).render(plan=plan)
+        return ENVIRONMENT.from_string(markdown).render(plan=plan, live=page)
     except (jinja2.TemplateError, PlanError) as error:
         raise ValueError(str(error)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from json import dumps
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -11,10 +12,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+from lockstep.planner import page as planner_page
 from lockstep.site.diagrams import size
 from lockstep.site.figures import computed
 
-_ENTRY = Path("dist/mermaid.esm.min.mjs")
+_MERMAID = "mermaid/dist/mermaid.esm.min.mjs"
+_MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
 _DIAGRAM = re.compile(
     r'<pre\s+class="mermaid"><code>(?P<source>.*?)\n?</code></pre>', re.S
 )
@@ -29,21 +32,36 @@ _BUTTONS = """
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Refuse to build without Mermaid, before the last build is removed."""
-    if not (_package(config) / _ENTRY).is_file():
-        raise PluginError(
-            "node_modules has no Mermaid: run `make serve`, or `npm ci`"
-        )
+    """Refuse to build without what a browser gets, before the last build is
+    removed."""
+    for name in (_MERMAID, f"{_MICROPYTHON}/micropython.mjs"):
+        if not (_modules(config) / name).is_file():
+            package = name.rpartition("/")[0].removesuffix("/dist")
+            raise PluginError(
+                f"node_modules has no {package}: run `make serve`, or `npm ci`"
+            )
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Publish the notebooks, and Mermaid's ES modules with their licence."""
-    package = _package(config)
-    chunks = sorted(package.glob("dist/chunks/mermaid.esm.min/*.mjs"))
-    for path in (package / _ENTRY, *chunks, package / "LICENSE"):
-        inside = path.relative_to(package).as_posix().removeprefix("dist/")
+    """Publish the notebooks; Mermaid's ES modules; the planner's files, and
+    MicroPython to run them; with the licences."""
+    modules = _modules(config)
+    entry = modules / _MERMAID
+    chunks = sorted(entry.parent.glob("chunks/mermaid.esm.min/*.mjs"))
+    for path in (entry, *chunks, modules / "mermaid" / "LICENSE"):
+        inside = path.relative_to(modules / "mermaid").as_posix()
+        inside = inside.removeprefix("dist/")
         _publish(files, config, f"assets/mermaid/{inside}", path)
+    for name in ("micropython.mjs", "micropython.wasm", "package.json"):
+        path = modules / _MICROPYTHON / name
+        _publish(files, config, f"assets/micropython/{name}", path)
+    sources = {
+        path.name: path.read_text("utf-8")
+        for path in sorted(Path(planner_page.__file__).parent.glob("*.py"))
+    }
+    bundle = "assets/planner-files.json"
+    files.append(File.generated(config, bundle, content=dumps(sources)))
     for path in sorted(_root(config).glob("labs/*.ipynb")):
         _publish(files, config, f"labs/{path.name}", path)
     return files
@@ -87,8 +105,8 @@ def _root(config: MkDocsConfig) -> Path:
     return Path(config.config_file_path).parent
 
 
-def _package(config: MkDocsConfig) -> Path:
-    return _root(config) / "node_modules" / "mermaid"
+def _modules(config: MkDocsConfig) -> Path:
+    return _root(config) / "node_modules"
 
 
 def _publish(files: Files, config: MkDocsConfig, uri: str, path: Path) -> None:

@@ -1,0 +1,369 @@
+"""The planner's page: its forms and answers as HTML.
+
+The site's build writes one worked example for each question with it, and the
+reader's browser, in MicroPython, all that is asked later.
+"""
+
+import json
+
+from .figures import Figure, PlanError, flag, plain, quantity, words
+from .questions import CHOICES, HELP, QUESTIONS, ask
+
+EXAMPLES: list = [
+    (
+        "run",
+        "One layout",
+        [("preset", "llama3-70b"), ("gpus", 512), ("hardware", "h100")]
+        + [("sequence", 8192), ("global_batch", 1024), ("tp", 4), ("cp", 1)]
+        + [("pp", 4), ("ep", 1), ("zero_stage", 1), ("micro_batch", 1)]
+        + [("recompute", "full"), ("sequence_parallel", True)]
+        + [("tokens", 15e12)],
+    ),
+    (
+        "memory",
+        "Memory of the state",
+        [("params", 7.5e9), ("dp", 64), ("zero_stage", 1), ("shard", 0)]
+        + [("optimizer", "adam-mixed")],
+    ),
+    (
+        "activations",
+        "Activations",
+        [("layers", 96), ("hidden", 12288), ("heads", 96), ("sequence", 2048)]
+        + [("micro_batch", 1), ("tp", 8), ("sequence_parallel", True)]
+        + [("recompute", "selective")],
+    ),
+    ("params", "Parameters", [("preset", "llama3-8b")]),
+    (
+        "flops",
+        "Operations, time and cost",
+        [("preset", "llama3-405b"), ("sequence", 8192), ("tokens", 15.6e12)]
+        + [("gpus", 16384), ("peak_flops", 989e12)]
+        + [("tokens_per_second", 2.7e6), ("count_attention", False)],
+    ),
+    (
+        "collective",
+        "A collective",
+        [("op", "all_reduce"), ("bytes", 1e9), ("ranks", 64)]
+        + [("algorithm", "hierarchical"), ("bandwidth", 50e9)]
+        + [("latency", 1e-5), ("node_bandwidth", 450e9)]
+        + [("node_latency", 2e-6)],
+    ),
+    (
+        "pipeline",
+        "The bubble",
+        [("stages", 4), ("microbatches", 16), ("schedule", "interleaved")]
+        + [("virtual_stages", 2)],
+    ),
+    (
+        "goodput",
+        "Goodput",
+        [("gpus", 16384), ("gpu_mtbf_hours", 50000), ("save_seconds", 60)]
+        + [("restart_seconds", 600)],
+    ),
+]
+STATE = "parameters_bytes", "gradients_bytes", "optimizer_bytes"
+ACTIVATIONS = "activations_bytes", "logits_bytes", "buffers_bytes"
+LABELS = {
+    "optimizer": "optimizer state",
+    "buffers": "gathered layers",
+    "data": "sent for data parallelism",
+    "tensor": "sent for tensor parallelism",
+    "context": "sent for context parallelism",
+    "expert": "sent to experts",
+    "pipeline": "sent to the next stage",
+    "compute": "computing",
+    "bubble": "idle: the bubble",
+    "exposed": "waiting for communication",
+    "hidden": "communication that hides",
+}
+STEP = "compute_seconds", "bubble_seconds", "exposed_seconds"
+
+
+def page() -> str:
+    """Every question with its example, and the form to ask another."""
+    choices = "".join(
+        f'<option value="{name}">{title}</option>'
+        for name, title, _ in EXAMPLES
+    )
+    said = (
+        '<div class="planner"><p class="planner-ask"><label>Ask for '
+        f"<select>{choices}</select></label> "
+        '<button type="button" class="md-button">Copy link</button></p>'
+    )
+    for name, title, given in EXAMPLES:
+        first = ' class="planner-shown"' if name == EXAMPLES[0][0] else ""
+        said += (
+            f'<section data-ask="{name}"{first}>'
+            f'<h3 id="ask-{name}">{title}</h3>'
+            f"<p>{QUESTIONS[name].says}</p>{form(name, dict(given))}"
+            f'<div class="planner-answer">{answer(name, dict(given))}</div>'
+            "</section>"
+        )
+    return said + "</div>"
+
+
+def form(name: str, given: dict) -> str:
+    """The inputs: those of the example, and folded away the others."""
+    example = dict(next(one for other, _, one in EXAMPLES if other == name))
+    first, rest, opened = "", "", ""
+    for key, default in QUESTIONS[name].inputs:
+        said = control(name, key, default, given)
+        if key in example:
+            first += said
+        else:
+            rest += said
+            if given.get(key, default) != default:
+                opened = " open"
+    said = f'<form><div class="planner-inputs">{first}</div>'
+    if rest:
+        said += (
+            f'<details class="planner-more"{opened}>'
+            "<summary>More inputs</summary>"
+            f'<div class="planner-inputs">{rest}</div></details>'
+        )
+    return f'{said}<p class="planner-help" id="{name}-help"></p></form>'
+
+
+def control(question: str, key: str, default: object, given: dict) -> str:
+    """One input with its label. Its help is what a pointer finds, and what is
+    shown below the form while it is edited."""
+    value = given.get(key, default)
+    about = f'name="{key}" title="{escaped(HELP.get(key, ""))}"'
+    about += f' aria-describedby="{question}-help"'
+    label = key.replace("_", " ")
+    if isinstance(default, bool):
+        checked = " checked" if value else ""
+        box = f'<input type="checkbox" {about}{checked}>'
+        return f"<label>{label} {box}</label>"
+    if key in CHOICES:
+        known = CHOICES[key]
+        options = '<option value="">none</option>' if default == "" else ""
+        options += "".join(
+            f"<option{' selected' if one == value else ''}>{one}</option>"
+            for one in known
+        )
+        return f"<label>{label} <select {about}>{options}</select></label>"
+    shown = "" if value is None else escaped(typed(value))
+    return (
+        f"<label>{label} <input {about}"
+        f' inputmode="decimal" autocomplete="off" value="{shown}"></label>'
+    )
+
+
+def typed(value: object) -> str:
+    """As somebody would type it."""
+    if isinstance(value, str):
+        return value
+    text = f"{value:.12g}"
+    if len(text) < 7 or "e" in text:
+        return text.replace("e+", "e")
+    digits = text.rstrip("0")
+    power = len(text) - 1
+    if "." in text or len(digits) > 5:
+        return text
+    return digits[0] + ("." + digits[1:] if digits[1:] else "") + f"e{power}"
+
+
+def read(name: str, texts: dict) -> dict:
+    """Inputs as typed, or as a link has them, as values. PlanError for a
+    number that is none."""
+    found: dict = {}
+    for key, default in QUESTIONS[name].inputs:
+        text = str(texts.get(key, "")).strip()
+        if not text:
+            continue
+        if isinstance(default, bool):
+            found[key] = text.lower() in ("1", "true", "on")
+        elif key in CHOICES and key != "zero_stage":
+            found[key] = text
+        else:
+            found[key] = number(key, text)
+    return found
+
+
+def number(key: str, text: str) -> float:
+    """The finite number that `text` says, whole if it is."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < float("inf"):
+        raise PlanError(f"{flag(key)} is {text}; it must be a number")
+    return int(value) if value == int(value) else value
+
+
+def answer(name: str, given: dict) -> str:
+    """The answer to a question, or in one line why there is none."""
+    try:
+        found = ask(name, given)
+    except PlanError as error:
+        return refused(str(error))
+    except (ArithmeticError, ValueError):
+        return refused("these numbers are too large, or too small, together")
+    keys = [key for key in QUESTIONS[name].keys if key in found]
+    steps: list = []
+    for key in keys:
+        if isinstance(found[key], Figure):
+            steps += [s for s in found[key].steps() if s not in steps]
+    others = [step for step in steps if step.formula.name not in keys]
+    said = drawn(found) + "".join(row(name, key, found[key]) for key in keys)
+    if others:
+        said += (
+            '<details class="planner-others"><summary>What they rest on'
+            "</summary>"
+        )
+        said += "".join(row(name, one.formula.name, one) for one in others)
+        said += "</details>"
+    return said + f"<pre><code>{escaped(command(name, given))}</code></pre>"
+
+
+def refused(why: str) -> str:
+    """Why there is no answer."""
+    return f'<p class="planner-refused" role="alert">{escaped(why)}</p>'
+
+
+def row(question: str, key: str, one: object) -> str:
+    """A figure, which unfolds into formula, values and source."""
+    said = f"<span>{label(key)}</span>"
+    if not isinstance(one, Figure):
+        text = str(one).lower()
+        return f'<p class="planner-row">{said} <b>{escaped(text)}</b></p>'
+    formula = one.formula
+    _, _, values, result = one.derivation()
+    text = "".join(
+        f'<a href="#{question}-{word}">{word}</a>'
+        if is_name and isinstance(one.inputs[word], Figure)
+        else escaped(word)
+        for word, is_name in words(formula.text)
+    )
+    return (
+        f'<details class="planner-row"><summary>{said} <b>{escaped(result)}'
+        f'</b></summary><p id="{question}-{key}"><code>{text}</code>'
+        f"<code>= {escaped(values)}</code><code>= {escaped(result)}</code>"
+        f"<small>{escaped(formula.source)}</small></p></details>"
+    )
+
+
+def drawn(found: dict) -> str:
+    """Memory and time of a rank as bars, as far as they were found."""
+    said = ""
+    if STATE[0] in found:
+        parts = [key for key in STATE + ACTIVATIONS if key in found]
+        total = plain(found["total_bytes"])
+        limit = plain(found["memory"]) if "memory" in found else 0
+        title = f"Memory of the fullest rank: {amount(found['total_bytes'])}"
+        if limit:
+            verdict = "of" if total <= limit else "do not fit into"
+            title += f" {verdict} {decimal(limit, 'B')}"
+        lanes = [[(key, plain(found[key])) for key in parts]]
+        said += bars(title, lanes, max(total, limit), "B")
+    if STEP[0] in found:
+        computed, idle, waited = (plain(found[key]) for key in STEP)
+        sent = sum(
+            plain(found[kind + "_seconds"])
+            for kind in ("layer", "data", "context")
+        )
+        hidden = max(0, sent - waited)
+        lanes = [
+            [(key, plain(found[key])) for key in STEP],
+            [
+                ("", max(0, computed - hidden)),
+                ("hidden", hidden),
+                ("", idle),
+                ("exposed_seconds", waited),
+            ],
+        ]
+        title = f"One step: {amount(found['step_seconds'])}"
+        total = max(computed, hidden) + idle + waited
+        said += bars(title, lanes, total, "s")
+    return said
+
+
+def bars(title: str, lanes: list, total: float, unit: str) -> str:
+    """Lanes of parts that lie end to end, in shares of `total`; a part without
+    a name is a gap."""
+    said = f'<figure class="planner-bars"><figcaption>{title}</figcaption>'
+    legend, listed = "", []
+    for lane in lanes:
+        said += '<div aria-hidden="true">'
+        for key, value in lane:
+            name = part(key)
+            kind = f"part-{name.replace('_', '-')}"
+            share = 100 * value / total if total else 0
+            said += f'<span class="{kind}" style="width:{share:.3f}%"></span>'
+            if name and value and name not in listed:
+                listed.append(name)
+                shown = f"{label(key)} {decimal(value, unit)}"
+                legend += f'<li class="{kind}">{shown}</li>'
+        said += "</div>"
+    return f"{said}<ul>{legend}</ul></figure>"
+
+
+def part(key: str) -> str:
+    """A figure's name without the unit, which stands beside the number."""
+    return key.replace("_bytes", "").replace("_seconds", "")
+
+
+def label(key: str) -> str:
+    """A figure's name in words."""
+    return LABELS.get(part(key), part(key).replace("_", " "))
+
+
+def amount(figure: Figure) -> str:
+    """A figure's value in decimal units."""
+    return decimal(figure.value, figure.formula.unit)
+
+
+def decimal(value: float, unit: str) -> str:
+    """A value with its unit, in decimal units alone."""
+    return quantity(value, unit).split(" (")[0]
+
+
+def command(name: str, given: dict) -> str:
+    """The same question at the command line."""
+    said = f"lockstep plan {name}"
+    for key, default in QUESTIONS[name].inputs:
+        value = given.get(key, default)
+        if value == default:
+            continue
+        if isinstance(default, bool):
+            said += " " + flag(key if value else "no_" + key)
+        else:
+            said += f" {flag(key)} {typed(value)}"
+    return said
+
+
+def query(name: str, given: dict) -> list:
+    """What a link to this question says: pairs of text."""
+    pairs = [["ask", name]]
+    for key, default in QUESTIONS[name].inputs:
+        value = given.get(key, default)
+        if value != default:
+            text = "01"[value] if isinstance(default, bool) else typed(value)
+            pairs.append([key, text])
+    return pairs
+
+
+def escaped(text: object) -> str:
+    """Text that HTML shows as it is."""
+    said = str(text)
+    for mark, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot")):
+        said = said.replace(mark, f"&{name};")
+    return said
+
+
+def live(name: str, texts: str, new_form: bool) -> str:
+    """For the browser: JSON in, JSON out. `texts` are inputs as typed; the
+    answer has the `html`, the link's `query` and, if it is asked for, a
+    `form`."""
+    if name not in QUESTIONS:
+        name, texts = "run", "{}"
+    said: dict = {"ask": name}
+    try:
+        given = read(name, json.loads(texts))
+        said["html"], said["query"] = answer(name, given), query(name, given)
+    except PlanError as error:
+        given, said["html"] = {}, refused(str(error))
+    if new_form:
+        said["form"] = form(name, given)
+    return json.dumps(said)
