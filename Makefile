@@ -91,6 +91,7 @@ record: install ## Record anew the outputs that pages show
 bench: install ## Measure the trainer beside a bare loop and two peers
 	$(BIN)python -m lockstep.bench run
 	$(BIN)python -m lockstep.bench background
+	$(BIN)python -m lockstep.bench links
 
 # Under an hour: faults drawn from SEED, each in a run of its own.
 .PHONY: chaos

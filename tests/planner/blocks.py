@@ -121,37 +121,3 @@ def count(name: str) -> int:
     others = numbers(model) - numbers(model.dense) - numbers(model.sparse)
     sparse = (s["layers"] - dense) * numbers(model.sparse)
     return others + dense * numbers(model.dense) + sparse
-
-
-class Classic(nn.Module):
-    """The block of Korthikanti et al. 2022, figure 2: dropout, and attention
-    scores as they are."""
-
-    def __init__(self, hidden: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.qkv = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(3))
-        self.o = nn.Linear(hidden, hidden)
-        self.up = nn.Linear(hidden, 4 * hidden)
-        self.down = nn.Linear(4 * hidden, hidden)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + dropped(self.o(self.attend(self.norm1(x))))
-        return x + dropped(self.down(F.gelu(self.up(self.norm2(x)))))
-
-    def attend(self, x: Tensor) -> Tensor:
-        q, k, v = (
-            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for layer in self.qkv
-        )
-        return self.core(q, k, v).transpose(1, 2).flatten(2)
-
-    def core(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
-        return dropped(scores.softmax(-1)) @ v
-
-
-def dropped(x: Tensor) -> Tensor:
-    """Dropout whose mask has one byte a number, as on a GPU."""
-    return torch.native_dropout(x, 0.1, True)[0]

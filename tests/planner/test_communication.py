@@ -50,7 +50,9 @@ def test_a_layer_of_tensor_parallelism_reduces_four_times() -> None:
 
 def test_ring_attention_sends_keys_and_values_of_the_grouped_heads() -> None:
     keys = 8192 / 4 * 8 * 128 * 2
-    assert sent("context", cp=4) == 32 * 3 * 2 * keys + 32 * 3 * 4 * keys
+    gradients = 2 * keys  # in 32 bits
+    rounds = 3 * 2 * keys + 3 * 2 * keys + 4 * 2 * gradients
+    assert sent("context", cp=4) == 32 * rounds
     both = 2 * (32 + 8) * 128 * 8192 / 4 * 2
     ulysses = sent("context", cp=4, context="ulysses")
     assert ulysses == 32 * 2 * 3 / 4 * both

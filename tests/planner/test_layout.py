@@ -85,19 +85,43 @@ def test_the_step_is_the_sum_of_its_parts() -> None:
 
 
 def test_what_cannot_hide_is_exposed() -> None:
-    slow = laid(network_bandwidth=1e9)
+    slow = laid(network_bandwidth=1e9, gpus_per_node=1)
     late = slow["data_bytes"] / 1e9 - 0.8 * slow["compute_seconds"]
     assert slow["exposed_seconds"] == pytest.approx(late)
     ring = laid(cp=16, network_bandwidth=1e9, overlap=0.5)
-    data = ring["data_bytes"] / 1e9 - 0.5 * ring["compute_seconds"]
+    data = ring["data_bytes"] / 8e9 - 0.5 * ring["compute_seconds"]
     keys = ring["context_bytes"] / 1e9 - 0.5 * ring["attention_seconds"]
     assert ring["exposed_seconds"] == pytest.approx(max(0, data) + keys)
+    # Attention waits for an all-to-all.
+    whole = laid(cp=16, network_bandwidth=5e9, context="ulysses")
+    assert whole["data_seconds"] < 0.8 * whole["compute_seconds"]
+    assert whole["exposed_seconds"] == whole["context_bytes"] / 5e9
 
 
 def test_a_group_within_a_node_has_the_nodes_bandwidth() -> None:
-    found = laid(tp=4, cp=2, gpus_per_node=8)
+    found = laid(tp=4, cp=2)
     assert found["tensor_bandwidth"] == found["context_bandwidth"] == 450e9
-    assert found["data_bandwidth"] == 50e9
+    assert laid(cp=16)["context_bandwidth"] == 50e9
+    assert laid(pp=2)["pipeline_bandwidth"] == 50e9
+
+
+def test_a_ring_leaves_a_node_by_the_cards_of_its_members() -> None:
+    assert laid()["data_bandwidth"] == 8 * 50e9
+    assert laid(tp=4, cp=2)["data_bandwidth"] == 2 * 50e9
+    assert laid(tp=8)["data_bandwidth"] == 50e9
+    assert laid(tp=16)["tensor_bandwidth"] == 8 * 50e9
+    assert laid(network_bandwidth=100e9)["data_bandwidth"] == 450e9
+
+
+def test_hybrid_sharding_gathers_within_the_node() -> None:
+    found = laid(zero_stage=3, shard=8)
+    assert found["parameters_bytes"] == 2 * SIZE / 8
+    replicas = 2 * 7 / 8 * SIZE / 8 * 2  # a ring of 8 over gradients of 2 bytes
+    gathered = 7 / 8 * SIZE * (2 * 2 * 2 + 2 * 2)  # of both micro-batches
+    assert found["data_bytes"] == pytest.approx(gathered + replicas)
+    assert found["data_seconds"] == pytest.approx(
+        gathered / 450e9 + replicas / 50e9
+    )
 
 
 @pytest.mark.parametrize(

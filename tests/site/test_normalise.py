@@ -59,6 +59,27 @@ def test_what_may_not_differ_is_kept(one: str, other: str) -> None:
     assert normalise(one) != normalise(other)
 
 
+PLAN = "lockstep plan run --gpus 8 \\\n    --tp 2 | head -n 2\n"
+
+
+@pytest.mark.parametrize(
+    ("commands", "compared"),
+    [
+        (PLAN, True),
+        (PLAN * 2, True),
+        (PLAN + "lockstep audit runs/a\n", False),
+        ("torchrun train.py\n", False),
+    ],
+)
+def test_a_time_that_was_computed_may_not_differ(
+    commands: str, compared: bool
+) -> None:
+    one, other = (f"step  {s} s" for s in (14, 15))
+    same = normalise(one, commands) == normalise(other, commands)
+    assert same is not compared
+    assert normalise("step  14 s", commands) == normalise("step 14 s", commands)
+
+
 def test_published_output_names_no_machine(tmp_path: Path) -> None:
     text = f"{tmp_path}/runs/a {tmp_path} {sys.prefix}/bin {Path.home()}/b"
     assert tidy(text, tmp_path) == "runs/a . .venv/bin ~/b"

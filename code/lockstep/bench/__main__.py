@@ -13,6 +13,7 @@ from typing import Any
 import tyro
 
 from lockstep.bench import background as background_saving
+from lockstep.bench import links
 from lockstep.bench.background import Saving
 from lockstep.bench.machine import about, write
 from lockstep.bench.order import orders
@@ -100,6 +101,8 @@ if __name__ == "__main__":
         "run": run,
         "background": background,
         "render-background": render_background,
+        "links": links.run,
+        "render-links": links.render,
         "render": render,
         "check": check,
     }

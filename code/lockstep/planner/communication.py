@@ -22,39 +22,53 @@ COPIES = [
     Formula("replicas", "dp * cp", "ranks", "whose gradients are one sum"),
     Formula("sharers", "shard * cp", "ranks", "that share one copy of state"),
 ]
+# Experts that ranks share have fewer copies, or one: nothing to exchange.
+EXCHANGED = Formula(
+    "exchanged",
+    "(params_rank - routed_rank) * (1 - 1 / sharers)"
+    " + routed_rank * (1 - 1 / max(1, sharers / ep))",
+    "parameters",
+    "that a rank sends when each of its copies gives or takes a share",
+)
 DATA = {
     0: Formula(
         "data_bytes",
-        "2 * (replicas - 1) / replicas * params_rank * bytes_gradient",
+        "2 * exchanged * bytes_gradient",
         "B",
         "all-reduce of gradients; " + ZERO,
     ),
     1: Formula(
         "data_bytes",
-        "(replicas - 1) / replicas * params_rank"
-        " * (bytes_gradient + bytes_parameter)",
+        "exchanged * (bytes_gradient + bytes_parameter)",
         "B",
         "reduce-scatter of gradients, all-gather of parameters; " + ZERO,
     ),
     2: Formula(
         "data_bytes",
-        "(replicas - 1) / replicas * params_rank"
-        " * (microbatches * bytes_gradient + bytes_parameter)",
+        "exchanged * (microbatches * bytes_gradient + bytes_parameter)",
         "B",
         "a reduce-scatter for each micro-batch, or gradients would be whole"
         " until the last; an all-gather; " + ZERO,
     ),
     3: Formula(
         "data_bytes",
-        "(sharers - 1) / sharers * params_rank"
+        "exchanged"
         " * (gathers * bytes_parameter + microbatches * bytes_gradient)"
-        " + 2 * (1 - sharers / replicas) * params_rank / sharers"
-        " * bytes_gradient",
+        " + replica_bytes",
         "B",
-        "all-gathers, reduce-scatter, and with fewer shards than ranks an"
-        " all-reduce among replicas; " + ZERO,
+        "all-gathers, reduce-scatter, and what replicas send; " + ZERO,
     ),
 }
+# With fewer shards than ranks, each shard's gradients have replicas.
+REPLICAS = Formula(
+    "replica_bytes",
+    "2 * (1 - sharers / replicas) * bytes_gradient"
+    " * ((params_rank - routed_rank) / sharers"
+    " + routed_rank / max(1, sharers / ep)) if zero_stage >= 3 else 0",
+    "B",
+    "an all-reduce among replicas, once a step; Zhao et al. 2023 (FSDP),"
+    " section 3.2.2",
+)
 GATHERS = Formula(
     "gathers",
     "2 * microbatches",
@@ -79,12 +93,14 @@ TENSOR = Formula(
 CONTEXT = {
     "ring": Formula(
         "context_bytes",
-        "microbatches * ceil(layers / pp) * (cp - 1) * 2 * (2 + 1)"
+        "microbatches * ceil(layers / pp) * 2"
+        " * (2 * (cp - 1) * bytes_activation + 4 * cp)"
         " * micro_batch * sequence / cp * kv_heads * head_dim / tp"
-        " * bytes_activation",
+        " if cp > 1 else 0",
         "B",
-        "keys and values once round forward; they and their gradients"
-        " backward; Liu et al. 2023 (ring attention)",
+        "keys and values to all others, forward and backward; their gradients,"
+        " summed in 32 bits, all the way home; Liu et al. 2023 (ring"
+        " attention), as torch's context_parallel does it",
     ),
     "ulysses": Formula(
         "context_bytes",
@@ -128,6 +144,7 @@ DEFAULTS: dict = {
     "pp": 1,
     "virtual_stages": 1,
     "ep": 1,
+    "routed_rank": 0,  # experts of this rank, as a layout counts them
     "micro_batch": 1,
     "microbatches": 1,
     "bytes_parameter": 2,
@@ -162,6 +179,8 @@ def communication(given: dict) -> dict:
         s,
         COPIES
         + [
+            EXCHANGED,
+            REPLICAS,
             GATHERS,
             DATA[s["zero_stage"]],
             ACTIVATION,

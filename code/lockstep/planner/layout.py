@@ -125,8 +125,9 @@ SUM = [
         "logits_bytes",
         "micro_batch * sequence / cp * vocab / tp * 6 if pp == 1 else 0",
         "B",
-        "in 16 bits, and in 32 for the loss; with a pipeline they lie on the"
-        " last stage, which holds fewer micro-batches",
+        "in 16 bits, and in 32 for the loss, which overwrites them as in"
+        " Megatron-LM, where an eager one peaks at twice that; with a pipeline"
+        " they lie on the last stage, which holds fewer micro-batches",
     ),
     Formula(
         "buffers_bytes",
@@ -161,7 +162,13 @@ TIME = [
         "s",
         "nothing of it hides; " + MODEL,
     ),
-    Formula("data_seconds", "data_bytes / data_bandwidth", "s", MODEL),
+    Formula(
+        "data_seconds",
+        "(data_bytes - replica_bytes) / data_bandwidth"
+        " + replica_bytes / replica_bandwidth",
+        "s",
+        MODEL,
+    ),
     Formula("context_seconds", "context_bytes / context_bandwidth", "s", MODEL),
     Formula(
         "attention_seconds",
@@ -172,10 +179,10 @@ TIME = [
     Formula(
         "exposed_seconds",
         "layer_seconds + max(0, data_seconds - overlap * compute_seconds)"
-        " + max(0, context_seconds - overlap * attention_seconds)",
+        " + max(0, context_seconds - ring * overlap * attention_seconds)",
         "s",
         "gradients and parameters hide behind all computing, keys and values"
-        " behind attention; " + MODEL,
+        " that go round a ring behind attention; " + MODEL,
     ),
     Formula(
         "step_seconds",
@@ -234,23 +241,28 @@ def layout(given: dict) -> dict:
     s = derive(s, [KEPT[s["recompute"]]])
     s = derive(s, SUM)
     s = derive(s, [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[s["recompute"]]])
+    s["ring"] = int(s["context"] == "ring")
     s.update(bandwidths(s))
     return costs(derive(s, TIME))
 
 
 def bandwidths(s: dict) -> dict:
-    """Bytes a second for each kind: the node's, while its group fits into one
-    node, in the order tp, cp, ep, dp, pp."""
-    found, ranks = {}, 1
-    for name, size in (
-        ("tensor", s["tp"]),
-        ("context", s["cp"]),
-        ("expert", s["ep"]),
-        ("data", s["dp"] // s["ep"]),
-        ("pipeline", s["pp"]),
+    """Bytes a second for each kind of group. Ranks lie in the order tp, cp, dp
+    (ep inside it), pp, and a group that fits into a node has its bandwidth.
+    Beyond it, rings leave a node by as many network cards as the group has
+    members there; what goes from rank to rank leaves by one."""
+    node, inner = s["gpus_per_node"], s["tp"] * s["cp"]
+    found = {}
+    for name, extent, members in (
+        ("tensor", s["tp"], node),
+        ("context", inner, 1),
+        ("expert", inner * s["ep"], 1),
+        ("data", inner * s["shard"], node // (s["tp"] * s["ep"])),
+        ("replica", inner * s["dp"], node // (inner * s["shard"])),
+        ("pipeline", inner * s["dp"] * s["pp"], 1),
     ):
-        ranks *= size
-        inside = ranks <= s["gpus_per_node"]
-        link = "node_bandwidth" if inside else "network_bandwidth"
-        found[name + "_bandwidth"] = s[link]
+        link = s["node_bandwidth"]
+        if extent > node:
+            link = min(link, max(1, members) * s["network_bandwidth"])
+        found[name + "_bandwidth"] = link
     return found

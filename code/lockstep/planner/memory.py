@@ -24,7 +24,13 @@ OPTIMIZERS = {
     ),
     "adam-fp32": (4, 4, 8, "Kingma and Ba 2015: two moments"),
     "sgd-momentum-fp32": (4, 4, 4, "one buffer"),
-    "adam-8bit": (2, 2, 6, "Dettmers et al. 2022; a master copy in fp32"),
+    "adam-8bit": (
+        2,
+        2,
+        6 + 2 * 4 / 256,
+        "Dettmers et al. 2022: two moments in 8 bits, an fp32 scale for each"
+        " block of 256 (bitsandbytes 0.50); a master copy in fp32",
+    ),
     "muon": (2, 2, 8, "Jordan et al. 2024: one momentum; a master copy"),
 }
 STATES = [

@@ -76,7 +76,8 @@ SIZES = (
     ("global-batch-size", "global_batch"),
     ("seq-length", "sequence"),
 )
-FSDP = " --use-megatron-fsdp --data-parallel-sharding-strategy="
+FSDP = " --use-megatron-fsdp --ckpt-format=fsdp_dtensor"
+FSDP += " --data-parallel-sharding-strategy="
 SHARDING = (
     "",
     " --use-distributed-optimizer",

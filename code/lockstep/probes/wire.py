@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 
 from lockstep.forked import in_a_group
-from lockstep.planner.collectives import collective
+from lockstep.planner.collectives import BUS, collective
+from lockstep.probes.collectives import calls
 
 RANKS, NUMBERS = 4, 1 << 20  # of 4 bytes
 
@@ -33,15 +34,9 @@ def sent(act: Callable[[], object]) -> int:
 # --8<-- [end:written]
 def of_all() -> dict[str, int]:
     """Bytes that this rank sends, by collective, for one buffer."""
-    whole = torch.ones(NUMBERS)
-    other, part = torch.ones(NUMBERS), torch.ones(NUMBERS // RANKS)
-    return {
-        "all_reduce": sent(lambda: dist.all_reduce(whole)),
-        "reduce_scatter": sent(lambda: dist.reduce_scatter_single(part, whole)),
-        "all_gather": sent(lambda: dist.all_gather_single(whole, part)),
-        "all_to_all": sent(lambda: dist.all_to_all_single(other, whole)),
-        "broadcast": sent(lambda: dist.broadcast(whole, 0)),
-    }
+    whole, other = torch.ones(NUMBERS), torch.ones(NUMBERS)
+    each = calls(whole, torch.ones(NUMBERS // RANKS), other)
+    return {op: sent(each[op][2]) for op in BUS}
 
 
 def planned(op: str) -> float:

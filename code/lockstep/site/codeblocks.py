@@ -66,8 +66,13 @@ class ShownBlock(TestBlock):
             raise BlockFailed("\n".join(broken))
         printed = output(self.obj, self.parent.terminal)
         expected = self.obj.expected_text
-        if expected is not None and normalise(expected) != normalise(printed):
-            raise BlockFailed(_difference(expected, printed, self.obj))
+        if expected is None:
+            return
+        shown, now = (
+            normalise(text, self.obj.text) for text in (expected, printed)
+        )
+        if shown != now:
+            raise BlockFailed(_difference(shown, now, self.obj))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """Show a rule broken as its text, and an error with its traceback."""
@@ -80,10 +85,10 @@ class ShownBlock(TestBlock):
         return self.path, self.obj.line - 1, self.obj.where
 
 
-def _difference(expected: str, printed: str, block: Block) -> str:
+def _difference(shown: str, now: str, block: Block) -> str:
     lines = difflib.unified_diff(
-        normalise(expected).splitlines(),
-        normalise(printed).splitlines(),
+        shown.splitlines(),
+        now.splitlines(),
         "shown on the page",
         "printed now",
         lineterm="",

@@ -55,7 +55,8 @@ class Shown:
         return said.partition(" (")[0]
 
     def _linked(self, text: str) -> str:
-        return f'<a class="figure" href="{self._address}">{text}</a>'
+        whole = text.replace(" ", "\N{NO-BREAK SPACE}")
+        return f'<a class="figure" href="{self._address}">{whole}</a>'
 
 
 class Answer:

@@ -32,10 +32,14 @@ RULES: tuple[tuple[str, str], ...] = (
     (r"(\btorch(?:_version)?\W{1,4})\d+\.\d+\.\d+[\w.+]*", r"\1<version>"),
     # A path that starts at the root of a machine or of a home.
     (r"(?<![\w./<~])~?/[\w@.+-]+(?:/[\w@.+-]+)+/?", "<path>"),
-    # How columns are padded follows the width of what stands in them.
+)
+# How columns are padded follows the width of what stands in them.
+_PADDING: tuple[tuple[str, str], ...] = (
     (r"(?m)[ \t]+$", ""),
     (r"(?<=\S) {2,}", " "),
 )
+# Commands that compute and measure nothing: all that they print stays as it is.
+_COMPUTING = re.compile(r"(?:lockstep plan (?:[^\n]*\\\n)*[^\n]*\n?)+")
 
 # A digest, whole or shortened. What the weights come to depends on how this
 # build of torch orders its sums, so a digest gets a number in order of
@@ -43,9 +47,10 @@ RULES: tuple[tuple[str, str], ...] = (
 _DIGEST = re.compile(r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{12,64}\b")
 
 
-def normalise(text: str) -> str:
-    """Replace what may differ between two runs by its name."""
-    for pattern, replacement in RULES:
+def normalise(text: str, commands: str = "") -> str:
+    """Replace what may differ between two runs of `commands` by its name."""
+    computed = _COMPUTING.fullmatch(commands)
+    for pattern, replacement in (() if computed else RULES) + _PADDING:
         text = re.sub(pattern, replacement, text)
     seen: dict[str, str] = {}
     text = _DIGEST.sub(

@@ -30,8 +30,10 @@ def record(chosen: Iterable[Path]) -> list[Path]:
                 if target is None or not block.runs:
                     continue
                 printed = output(block, terminal)
-                before = target.read_text("utf-8") if target.exists() else None
-                if before is None or normalise(before) != normalise(printed):
+                before = target.read_text("utf-8") if target.exists() else ""
+                if normalise(before, block.text) != normalise(
+                    printed, block.text
+                ):
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_text(printed, encoding="utf-8")
                     changed.append(target)
