@@ -50,6 +50,14 @@
       root.dataset.asked = said.ask;
       return said;
     };
+    const unfold = (hash) => {
+      const row = document.getElementById(hash.slice(1))?.closest("details");
+      for (let fold = row; fold; fold = fold.parentElement.closest("details")) {
+        fold.open = true;
+      }
+      row?.querySelector("summary").focus();
+      return row;
+    };
     const typed = (form) =>
       Object.fromEntries(
         [...form.elements]
@@ -77,15 +85,9 @@
     // Instant navigation would load the page anew, and fold all.
     root.addEventListener("click", (event) => {
       const link = event.target.closest("a[href^='#']");
-      const place = link && document.getElementById(link.hash.slice(1));
-      if (!place) return;
+      if (!link || !unfold(link.hash)) return;
       event.preventDefault();
       event.stopPropagation();
-      const row = place.closest("details");
-      for (let fold = row; fold; fold = fold.parentElement.closest("details")) {
-        fold.open = true;
-      }
-      row.querySelector("summary").focus();
     });
     copy.addEventListener("click", async () => {
       await update();
@@ -94,10 +96,14 @@
       setTimeout(() => { copy.textContent = "Copy link"; }, 2000);
     });
 
-    const { ask, ...texts } = Object.fromEntries(new URLSearchParams(location.search));
+    // Not in the hash: instant navigation puts the last page's heading there.
+    const { ask, show: figure, ...texts } = Object.fromEntries(new URLSearchParams(location.search));
     if (ask) {
       if (section(ask)) show(ask);
-      compute(ask, texts, true).then((said) => show(said.ask));
+      compute(ask, texts, true).then((said) => {
+        show(said.ask);
+        if (figure) unfold(`#${said.ask}-${figure}`);
+      });
     } else {
       python ??= load();
     }

@@ -378,6 +378,9 @@ def test_a_figure_on_another_page_asks_the_planner(
         figure.click()
         answer = page.locator(".planner-shown .planner-answer")
         expect(answer).to_contain_text(shown)
+        unfolded = page.locator(".planner-shown details[open] p")
+        expect(unfolded).to_contain_text("= " + shown)
+        expect(unfolded).to_be_in_viewport()
         assert "?ask=" in page.url
         assert page.evaluate("window.kept"), "the planner was loaded anew"
 

@@ -110,6 +110,7 @@ def test_a_figure_in_the_text_is_computed_and_asks_the_planner(
         "29.25\N{NO-BREAK SPACE}GiB",
     ]
     address = "../planner/?ask=memory&params=7500000000&dp=64&zero_stage=1"
+    address += "&show=total_bytes"
     assert {link["href"] for link in links} == {address}
 
 

@@ -211,8 +211,9 @@ def compared(op: str, found: dict[str, Any]) -> str:
     over the first, on few ranks and on more."""
     curves = [link["curve"] for link in found["links"] if link["op"] == op]
     head = [f"{n} ranks, ms" for n in WORLDS]
+    each = (cell for one in head for cell in (one, "planned", "ratio"))
     return table(
-        ["buffer", *(cell for one in head for cell in (one, "planned", "ratio"))],
+        ["buffer", *each],
         (
             [
                 in_binary(same[0]["bytes"]),

@@ -94,7 +94,7 @@ def page() -> str:
         first = ' class="planner-shown"' if name == EXAMPLES[0][0] else ""
         said += (
             f'<section data-ask="{name}"{first}>'
-            f'<h3 id="ask-{name}">{title}</h3>'
+            f'<h2 id="ask-{name}">{title}</h2>'
             f"<p>{QUESTIONS[name].says}</p>{form(name, dict(given))}"
             f'<div class="planner-answer">{answer(name, dict(given))}</div>'
             "</section>"

@@ -3,7 +3,7 @@
 A page with `computed: true` in its head is a Jinja template. There
 `{{ plan("memory", params=7.5e9, dp=64, zero_stage=1).total_bytes }}` becomes
 the figure with its unit, linked to the planner's page, which asks the same
-question and unfolds the way to the number. `{{ live() }}` is that page's form.
+question and unfolds this number. `{{ live() }}` is that page's form.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Answer:
         found = self._found.get(key)
         if not isinstance(found, Figure):
             raise AttributeError(key)
-        return Shown(found, self._address.replace("&", "&amp;"))
+        address = f"{self._address}&show={key}"
+        return Shown(found, address.replace("&", "&amp;"))
 
 
 def computed(markdown: str, planner: str) -> str:
