@@ -3,15 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.planner.activations import BLOCK, activations
+from lockstep.planner.layout import HARDWARE, layout
 from lockstep.planner.memory import OPTIMIZERS
 from lockstep.planner.models import PRESETS, params, preset
 from lockstep.probes.peak import MODES, Classic, again
+from lockstep.trainer.process import joined
+from tests import ranks
 from tests.planner.blocks import Block, count
 
 
@@ -120,3 +126,24 @@ def test_8_bit_adam_holds_what_it_was_seen_to_hold() -> None:
     assert held == 2 * (weights + weights // 256 * 4 + 256 * 4)
     planned = OPTIMIZERS["adam-8bit"][2] * weights
     assert 4 * weights + held - 2 * 1024 == planned
+
+
+def resident(as_view: bool) -> int:
+    """Bytes in memory of a process after a step's backward pass under DDP."""
+    with joined(60, dist.HashStore()):
+        model = nn.Linear(4096, 4096, bias=False)
+        ddp = DistributedDataParallel(model, gradient_as_bucket_view=as_view)
+        ddp(torch.ones(1, 4096)).sum().backward()
+        return psutil.Process().memory_info().rss
+
+
+def test_buckets_are_a_copy_of_gradients_unless_those_are_views() -> None:
+    (apart,), (views,) = (ranks.run_ranks(1, resident, v) for v in (0, 1))
+    given = preset("llama3-8b") | HARDWARE["h100"] | {"gpus": 8}
+    given |= {"sequence": 8192, "global_batch": 8, "bytes_gradient": 4}
+    plan = layout(given | {"bucket_copies": True})
+    copies = plan["buffers_bytes"].value / plan["gradients_bytes"].value
+    assert copies == 1
+    assert layout(given)["buffers_bytes"].value == 0
+    found = (apart - views) / (4096 * 4096 * 4)
+    assert found == pytest.approx(copies, abs=0.2)

@@ -381,7 +381,8 @@ def test_no_hard_exit_while_a_checkpoint_is_published(
 
 DYING = """
 import os, signal
-from lockstep.trainer.__main__ import leave, main
+from lockstep.trainer.__main__ import main
+from lockstep.trainer.extensions.launcher import leave
 from tests.faults import after_commit
 restart = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 if os.environ["RANK"] == str(restart):  # 0, then 1, then nobody

@@ -18,7 +18,15 @@ from .figures import (
     refuse,
     whole,
 )
-from .flops import ATTENTION, MATMULS, MFU, PER_TOKEN, RECOMPUTED, costs
+from .flops import (
+    ATTENTION,
+    HFU,
+    MATMULS,
+    MFU,
+    PER_TOKEN,
+    RECOMPUTED,
+    costs,
+)
 from .memory import shards
 from .models import params
 from .pipeline import pipeline
@@ -56,6 +64,7 @@ RUN: dict = {
     "overlap": 0.8,  # of computing, that communication can hide behind
     "count_embeddings": 1,
     "count_attention": 1,
+    "bucket_copies": False,  # of gradients: not gradient_as_bucket_view
     "tokens": 0,
     "price_gpu_hour": 0,
     "watts_gpu": 0,
@@ -132,9 +141,10 @@ SUM = [
     Formula(
         "buffers_bytes",
         "2 * bytes_parameter * (dense_rank + routed_rank) / ceil(layers / pp)"
-        " if zero_stage >= 3 else 0",
+        " if zero_stage >= 3 else params_rank * bytes_gradient * bucket_copies",
         "B",
-        "one layer gathered, and the next one under way",
+        "ZeRO-3: one layer gathered, and the next one under way; else DDP's"
+        " buckets, unless gradients are views of them",
     ),
     Formula(
         "total_bytes",
@@ -194,6 +204,7 @@ TIME = [
         "tokens_per_second", "tokens_step / step_seconds", "tokens/s", MODEL
     ),
     MFU,
+    HFU,
 ]
 
 

@@ -65,7 +65,7 @@ STATE = "parameters_bytes", "gradients_bytes", "optimizer_bytes"
 ACTIVATIONS = "activations_bytes", "logits_bytes", "buffers_bytes"
 LABELS = {
     "optimizer": "optimizer state",
-    "buffers": "gathered layers",
+    "buffers": "gathered layers, or buckets",
     "data": "sent for data parallelism",
     "tensor": "sent for tensor parallelism",
     "context": "sent for context parallelism",

@@ -63,6 +63,8 @@ HELP = {
     "count_attention": "the products of queries, keys and values too",
     "hardware": "fills in what is 0: its peak, memory and bandwidths",
     "memory": "bytes of one GPU",
+    "bucket_copies": "DDP's buckets beside the gradients, which"
+    " gradient_as_bucket_view spares",
     "efficiency": "of the peak, that matrix products reach",
     "overlap": "of computing, that communication can hide behind",
     "price_gpu_hour": "of one GPU, in any currency",
@@ -118,6 +120,7 @@ LAYOUT = [(name, 1) for name in ("tp", "cp", "pp", "ep", "micro_batch")] + [
     ("shard", 0),
     ("recompute", "none"),
     ("sequence_parallel", False),
+    ("bucket_copies", RUN["bucket_copies"]),
 ]
 
 
@@ -261,7 +264,7 @@ QUESTIONS = {
         + ("total_bytes", "data_bytes", "tensor_bytes", "context_bytes")
         + ("expert_bytes", "pipeline_bytes", "compute_seconds")
         + ("bubble_seconds", "exposed_seconds", "step_seconds")
-        + ("tokens_per_second", "mfu")
+        + ("tokens_per_second", "mfu", "hfu")
         + COSTS,
     ),
     "goodput": Question(
