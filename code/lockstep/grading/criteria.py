@@ -1,0 +1,198 @@
+"""What an answer must hold, criterion by criterion, and what it got."""
+
+import hashlib
+import importlib
+import importlib.util
+import io
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch.distributed as dist
+
+from .ranks import RankError, Ranks, store
+
+NAME = "answer"  # of the reader's file, as a module
+
+
+class CannotGradeError(Exception):
+    """The file is none that can be graded; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One thing that an answer must hold.
+
+    `check(answer)` runs on each of `world` ranks, which are in a group, and
+    raises AssertionError, with what is wrong, if it does not; `judge`, if there
+    is one, gets what the ranks returned.
+
+    `needs` has other criteria, each with the function that it is about. Where
+    one of them failed, a sound function takes the place of the answer's, so
+    that one mistake costs one criterion. Without a function to take, or with
+    none of the answer's left, the criterion is blocked.
+    """
+
+    name: str
+    points: int
+    hint: str  # where to look
+    check: Callable[[Any], Any]
+    judge: Callable[[list[Any]], None] | None = None
+    world: int = 3
+    needs: dict[str, str] = field(default_factory=dict)
+    seconds: float = 30  # until its ranks are killed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an answer got for a criterion."""
+
+    name: str
+    points: int
+    status: str  # passed, failed, blocked, not attempted
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All outcomes, and the SHA-256 of the file that they are of."""
+
+    lab: str
+    criteria: list[Outcome] = field(default_factory=list)
+    sha256: str = ""
+
+    @property
+    def score(self) -> int:
+        """Points of what passed."""
+        return sum(c.points for c in self.criteria if c.status == "passed")
+
+    @property
+    def full(self) -> int:
+        """Points of all."""
+        return sum(c.points for c in self.criteria)
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        criteria = [asdict(outcome) for outcome in self.criteria]
+        return {
+            "lab": self.lab,
+            "score": self.score,
+            "full": self.full,
+            "criteria": criteria,
+            "sha256": self.sha256,
+        }
+
+
+def grade(
+    lab: str, grader: str, file: Path, seconds: float | None = None
+) -> Report:
+    """Grade `file` by the criteria of the module `grader`.
+
+    Args:
+        seconds: in place of each criterion's own time-out.
+
+    Raises:
+        CannotGradeError: the file cannot be read, or not be imported.
+    """
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise CannotGradeError(f"{file}: {error.strerror}") from None
+    try:
+        Ranks(1, can_be_loaded, file).results(60)
+    except RankError as error:
+        kind, said = error.cause
+        why = f"{kind}: {said}" if kind else str(error)
+        raise CannotGradeError(
+            f"{file} cannot be imported: {why.partition(chr(10))[0]}"
+        ) from None
+    outcomes: dict[str, Outcome] = {}
+    criteria: list[Criterion] = importlib.import_module(grader).CRITERIA
+    for number, criterion in enumerate(criteria):
+        status = {name: outcomes[name].status for name in criterion.needs}
+        failed = [name for name in status if status[name] == "failed"]
+        missing = [
+            name
+            for name, found in status.items()
+            if found in ("blocked", "not attempted")
+            or (found == "failed" and not criterion.needs[name])
+        ]
+        if missing or (failed and len(failed) == len(status)):
+            found = ("blocked", f"first: {', '.join(missing or failed)}")
+        else:
+            swapped = [criterion.needs[name] for name in failed]
+            job = grader, number, file, swapped
+            found = judged(criterion, seconds or criterion.seconds, *job)
+        outcomes[criterion.name] = Outcome(
+            criterion.name, criterion.points, *found
+        )
+    digest = hashlib.sha256(text).hexdigest()
+    return Report(lab, list(outcomes.values()), digest)
+
+
+def judged(criterion: Criterion, seconds: float, *job: Any) -> tuple[str, str]:
+    """A criterion's status, and what helps if it did not pass."""
+    try:
+        results = Ranks(criterion.world, attempt, *job).results(seconds)
+        if criterion.judge:
+            criterion.judge(results)
+    except AssertionError as wrong:
+        return "failed", f"{wrong}. {criterion.hint}"
+    except RankError as error:
+        kind, said = error.cause
+        if kind == "NotImplementedError":
+            return "not attempted", criterion.hint
+        if kind == "AssertionError":
+            why = said
+        elif kind:
+            why = f"{kind}: {said.partition(chr(10))[0]}"
+        elif "no answer" in str(error):
+            why = f"it did not end within {seconds:g} s"
+        else:
+            why = f"{error} without a word"
+        return "failed", f"{why}. {criterion.hint}"
+    return "passed", ""
+
+
+def attempt(grader: str, number: int, file: Path, swapped: list[str]) -> Any:
+    """On a rank: join the others, load the answer, check it with the `swapped`
+    functions replaced by the grader's own."""
+    module = importlib.import_module(grader)
+    criterion: Criterion = module.CRITERIA[number]
+    dist.init_process_group(
+        "gloo",
+        store=store(),
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
+        timeout=timedelta(seconds=300),  # the grader's own comes first
+    )
+    answer = load(file)
+    for name in swapped:
+        setattr(answer, name, getattr(module.reference, name))
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        found = criterion.check(answer)
+    dist.barrier()  # a rank that has left would break the others' connections
+    return found
+
+
+def can_be_loaded(file: Path) -> None:
+    """Whether the file can be imported at all, on a rank that may be killed."""
+    load(file)
+
+
+def load(file: Path) -> ModuleType:
+    """The reader's file as a module; what it prints is not heard."""
+    spec = importlib.util.spec_from_file_location(NAME, file)
+    if spec is None or spec.loader is None:
+        raise ImportError("its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[NAME] = module  # dataclasses look for their module
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,123 @@
+"""Ranks that are killed when their time is up, forked from a server that has
+torch loaded.
+
+A rank starts in some 0.05 s where a spawned one takes over a second, and meets
+the others in a file, since ports collide when two gradings run side by side.
+"""
+
+import multiprocessing
+import os
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["torch", "torch.distributed"])
+
+
+class RankError(Exception):
+    """A rank raised, died or ran out of time; the message has its traceback.
+
+    `cause` is the error that it raised: its type's name and its text.
+    """
+
+    def __init__(self, text: str, cause: tuple[str, str] = ("", "")) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+class Ranks:
+    """`world` processes that run `work(*args)` as the ranks of one group."""
+
+    def __init__(
+        self, world: int, work: Callable[..., Any], *args: Any
+    ) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="ranks-")
+        path = str(Path(self.folder.name) / "store")
+        self.pipes: list[Connection] = []
+        self.processes = []
+        for rank in range(world):
+            mine, theirs = SERVER.Pipe(duplex=False)
+            process = SERVER.Process(
+                target=_rank, args=(rank, world, path, theirs, work, args)
+            )
+            process.start()
+            theirs.close()
+            self.pipes.append(mine)
+            self.processes.append(process)
+
+    def results(self, timeout: float = 60) -> list[Any]:
+        """What each rank returned, in order. RankError as soon as one fails."""
+        deadline = time.monotonic() + timeout
+        got: dict[int, Any] = {}
+        try:
+            while len(got) < len(self.pipes):
+                open_pipes = [
+                    pipe for i, pipe in enumerate(self.pipes) if i not in got
+                ]
+                ready = wait(open_pipes, max(0, deadline - time.monotonic()))
+                if not ready:
+                    missing = sorted(set(range(len(self.pipes))) - set(got))
+                    raise RankError(f"no answer from {missing} in {timeout} s")
+                for pipe in ready:
+                    rank = self.pipes.index(pipe)  # type: ignore[arg-type]
+                    try:
+                        failure, got[rank] = self.pipes[rank].recv()
+                    except EOFError:
+                        raise RankError(f"rank {rank} died") from None
+                    if failure:
+                        raise RankError(f"rank {rank}:\n{failure}", got[rank])
+            for process in self.processes:
+                process.join(max(0, deadline - time.monotonic()))
+            return [got[rank] for rank in range(len(self.pipes))]
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL to whatever still runs."""
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.join()
+        self.folder.cleanup()
+
+
+def store() -> dist.Store:
+    """The store in which this rank meets the others."""
+    return dist.FileStore(
+        os.environ["RANKS_STORE"], int(os.environ["WORLD_SIZE"])
+    )
+
+
+def _rank(
+    rank: int,
+    world: int,
+    path: str,
+    pipe: Connection,
+    work: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> None:
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world),
+        "RANKS_STORE": path,
+    }
+    # A process from the server inherits its start method; a rank that was
+    # launched starts its loader workers as the platform does.
+    multiprocessing.set_start_method("fork", force=True)
+    torch.set_num_threads(1)
+    answer: tuple[str, Any]
+    try:
+        answer = ("", work(*args))
+    except BaseException as error:
+        cause = type(error).__name__, str(error)
+        answer = (traceback.format_exc(), cause)
+    pipe.send(answer)

@@ -1,0 +1,1 @@
+"""Lab 01: collectives from `send` and `recv` alone."""

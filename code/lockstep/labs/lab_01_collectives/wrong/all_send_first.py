@@ -1,0 +1,38 @@
+"""Every rank waits in `send` for a receiver."""
+
+import torch.distributed as dist
+from torch import Tensor
+
+from lockstep.parallel.collectives import (
+    Group,
+    place,
+    ring_all_gather,
+    ring_all_reduce,
+    ring_reduce_scatter,
+    tree_broadcast,
+)
+
+__all__ = [
+    "all_to_all",
+    "ring_all_gather",
+    "ring_all_reduce",
+    "ring_reduce_scatter",
+    "tree_broadcast",
+]
+FAILS = {"send and recv alone", "all-to-all"}
+
+
+def all_to_all(
+    outputs: list[Tensor], inputs: list[Tensor], group: Group = None
+) -> None:
+    """Nothing, for ever."""
+    rank, ranks = place(group)
+    for step in range(1, ranks):
+        dist.send(
+            inputs[(rank + step) % ranks],
+            group=group,
+            group_dst=(rank + step) % ranks,
+        )
+        source = (rank - step) % ranks
+        dist.recv(outputs[source], group=group, group_src=source)
+    outputs[rank].copy_(inputs[rank])

@@ -1,0 +1,38 @@
+"""The owner of a sum does not add its own part."""
+
+import torch
+from torch import Tensor
+
+from lockstep.parallel.collectives import (
+    Group,
+    all_to_all,
+    exchange,
+    place,
+    ring_all_gather,
+    ring_all_reduce,
+    tree_broadcast,
+)
+
+__all__ = [
+    "all_to_all",
+    "ring_all_gather",
+    "ring_all_reduce",
+    "ring_reduce_scatter",
+    "tree_broadcast",
+]
+FAILS = {"reduce-scatter"}
+
+
+def ring_reduce_scatter(
+    output: Tensor, inputs: list[Tensor], group: Group = None
+) -> None:
+    """The sum of the others."""
+    rank, ranks = place(group)
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+    travelling = inputs[before].clone()
+    for step in range(2, ranks + 1):
+        mine = inputs[(rank - step) % ranks]
+        arrived = torch.empty_like(mine)
+        exchange(travelling, after, arrived, before, group)
+        travelling = arrived + mine if step < ranks else arrived
+    output.copy_(travelling)

@@ -1,0 +1,34 @@
+"""Whatever src is, rank 0 sends."""
+
+import torch.distributed as dist
+from torch import Tensor
+
+from lockstep.parallel.collectives import (
+    Group,
+    all_to_all,
+    place,
+    ring_all_gather,
+    ring_all_reduce,
+    ring_reduce_scatter,
+)
+
+__all__ = [
+    "all_to_all",
+    "ring_all_gather",
+    "ring_all_reduce",
+    "ring_reduce_scatter",
+    "tree_broadcast",
+]
+FAILS = {"broadcast"}
+
+
+def tree_broadcast(tensor: Tensor, src: int, group: Group = None) -> None:
+    """What rank 0 has."""
+    rank, ranks = place(group)
+    have = 1
+    while have < ranks:
+        if rank < have and rank + have < ranks:
+            dist.send(tensor, group=group, group_dst=rank + have)
+        elif have <= rank < 2 * have:
+            dist.recv(tensor, group=group, group_src=rank - have)
+        have *= 2

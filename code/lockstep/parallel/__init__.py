@@ -1,0 +1,1 @@
+"""What the labs build: parallelism from its parts, small enough to read."""

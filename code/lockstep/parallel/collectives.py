@@ -1,0 +1,123 @@
+"""Collectives from point-to-point messages, with torch's own signatures.
+
+Sizes may differ between ranks, as long as a sender and its receiver agree.
+"""
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+Group = dist.ProcessGroup | None
+
+
+def place(group: Group) -> tuple[int, int]:
+    """This rank's number in the group, and how many ranks it has."""
+    return dist.get_rank(group), dist.get_world_size(group)
+
+
+# --8<-- [start:exchange]
+def exchange(
+    out: Tensor, to: int, into: Tensor, source: int, group: Group
+) -> None:
+    """Send `out` and receive `into` at once; ranks are numbered in the group.
+    One after the other, all would wait in `send` until somebody receives."""
+    under_way = (
+        dist.isend(out, group=group, group_dst=to),
+        dist.irecv(into, group=group, group_src=source),
+    )
+    for work in under_way:
+        if work:  # None on a rank that is not in the group
+            work.wait()
+
+
+# --8<-- [end:exchange]
+# --8<-- [start:reduce_scatter]
+def ring_reduce_scatter(
+    output: Tensor, inputs: list[Tensor], group: Group = None
+) -> None:
+    """`output` becomes the sum of what all ranks have in `inputs[rank]`.
+
+    A sum sets out from the rank after its owner and comes home at the end.
+    """
+    rank, ranks = place(group)
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+    travelling = inputs[before].clone()
+    for step in range(2, ranks + 1):
+        mine = inputs[(rank - step) % ranks]
+        arrived = torch.empty_like(mine)
+        exchange(travelling, after, arrived, before, group)
+        travelling = arrived.add_(mine)
+    output.copy_(travelling)
+
+
+# --8<-- [end:reduce_scatter]
+# --8<-- [start:all_gather]
+def ring_all_gather(
+    outputs: list[Tensor], tensor: Tensor, group: Group = None
+) -> None:
+    """`outputs[r]` becomes what rank r has in `tensor`.
+
+    Each rank passes on what it got last.
+    """
+    rank, ranks = place(group)
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+    outputs[rank].copy_(tensor)
+    for step in range(ranks - 1):
+        have, next_ = (rank - step) % ranks, (rank - step - 1) % ranks
+        exchange(outputs[have], after, outputs[next_], before, group)
+
+
+# --8<-- [end:all_gather]
+# --8<-- [start:all_reduce]
+def ring_all_reduce(tensor: Tensor, group: Group = None) -> None:
+    """`tensor` becomes the sum over ranks, in place.
+
+    Any shape and length: the first parts are longer by one.
+    """
+    rank, ranks = place(group)
+    flat = tensor.contiguous().view(-1)
+    parts = list(flat.tensor_split(ranks))
+    mine = torch.empty_like(parts[rank])
+    ring_reduce_scatter(mine, parts, group)
+    ring_all_gather(parts, mine, group)
+    tensor.copy_(flat.view_as(tensor))
+
+
+# --8<-- [end:all_reduce]
+# --8<-- [start:broadcast]
+def tree_broadcast(tensor: Tensor, src: int, group: Group = None) -> None:
+    """`tensor` becomes what rank `src` has; `src` is a global rank, as torch's.
+
+    In each round whoever has it sends it on, so their number doubles.
+    """
+    rank, ranks = place(group)
+    root = src if group is None else dist.get_group_rank(group, src)
+    number = (rank - root) % ranks  # as if the root were rank 0
+    have = 1
+    while have < ranks:
+        if number < have and number + have < ranks:
+            to = (rank + have) % ranks
+            dist.send(tensor, group=group, group_dst=to)
+        elif have <= number < 2 * have:
+            source = (rank - have) % ranks
+            dist.recv(tensor, group=group, group_src=source)
+        have *= 2
+
+
+# --8<-- [end:broadcast]
+# --8<-- [start:all_to_all]
+def all_to_all(
+    outputs: list[Tensor], inputs: list[Tensor], group: Group = None
+) -> None:
+    """`outputs[r]` becomes what rank r has in its `inputs[rank]`.
+
+    In each step every rank sends to another, so none is flooded.
+    """
+    rank, ranks = place(group)
+    outputs[rank].copy_(inputs[rank])
+    for step in range(1, ranks):
+        to, source = (rank + step) % ranks, (rank - step) % ranks
+        exchange(inputs[to], to, outputs[source], source, group)
+
+
+# --8<-- [end:all_to_all]
