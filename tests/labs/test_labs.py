@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,19 @@ def test_a_starter_that_is_there_is_kept(
     assert main(["lab", "start", "1", str(tmp_path)]) == 2
     assert "is there already" in capsys.readouterr().err
     assert mine.read_text() == "half done"
+
+
+def test_a_table_says_what_is_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wrong = next(path for _, path in WRONG if path.stem == "adds_into_inputs")
+    assert main(["lab", "grade", "01", str(wrong)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    # Whichever rank finds it first.
+    assert re.search(
+        r"reduce-scatter 0/13 failed inputs\[\d\] of rank \d,", said
+    )
+    assert said.endswith("87 of 100")
 
 
 def test_the_labs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from tyro.conf import Positional
 
 from lockstep.labs import Lab, labs
@@ -101,7 +102,7 @@ def grade(
         for one in report.criteria:
             got = one.points if one.status == "passed" else 0
             points = f"{got}/{one.points}"
-            table.add_row(one.name, points, one.status, one.hint)
+            table.add_row(one.name, points, one.status, Text(one.hint))
         console.print(table)
         console.print(f"{report.score} of {report.full}")
     return 0 if report.score == report.full else 1
