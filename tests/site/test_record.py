@@ -25,6 +25,12 @@ def test_output_is_recorded(project: Project) -> None:
     assert (project.root / OUT).read_text() == "step 40\n"
 
 
+def test_no_output_is_recorded_too(project: Project) -> None:
+    page(project, "true")
+    assert record(pages(project.root)) == [project.root / OUT]
+    assert (project.root / OUT).read_text() == ""
+
+
 def test_output_that_means_the_same_is_left(project: Project) -> None:
     project.write(OUT, "took 9 s\n")
     page(project, "echo took 1.5 s")

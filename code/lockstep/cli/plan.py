@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, make_dataclass
 from json import dumps
-from math import isfinite
 from typing import Annotated, Any
 
 import tyro
@@ -12,7 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from tyro.constructors import PrimitiveConstructorSpec
 
-from lockstep.planner.figures import Figure, PlanError, quantity
+from lockstep.planner.figures import (
+    Figure,
+    PlanError,
+    decimal,
+    number,
+    quantity,
+)
 from lockstep.planner.questions import (
     CHOICES,
     CLUSTER,
@@ -25,14 +30,6 @@ from lockstep.planner.questions import (
 from lockstep.planner.search import command, search
 
 Unprefixed = tyro.conf.arg(name="")
-
-
-def number(text: str) -> float:
-    """`7.5e9` as a number, `3e9` as a whole one."""
-    value = float(text)
-    if not isfinite(value):
-        raise ValueError("not a finite number")
-    return int(value) if value == int(value) else value
 
 
 NUMBER = PrimitiveConstructorSpec(
@@ -120,9 +117,8 @@ def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
         table.add_column(name.replace("_", " "), justify="right")
     for choice, found in first:
         figures = [found[key] for key in keys]
-        said = [quantity(one.value, one.formula.unit) for one in figures]
-        decimal = (text.partition(" (")[0] for text in said)
-        table.add_row(*map(str, choice.values()), *decimal)
+        said = (decimal(one.value, one.formula.unit) for one in figures)
+        table.add_row(*map(str, choice.values()), *said)
     console.print(table)
     console.print(f"{len(fit)} layouts fit, {len(refused)} do not\n")
     launch, script, options = command(fit[0][1]).partition(".py")

@@ -64,8 +64,8 @@ class Report:
     """All outcomes, and the SHA-256 of the file that they are of."""
 
     lab: str
-    criteria: list[Outcome] = field(default_factory=list)
-    sha256: str = ""
+    criteria: list[Outcome]
+    sha256: str
 
     @property
     def score(self) -> int:

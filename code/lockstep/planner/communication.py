@@ -163,7 +163,7 @@ def communication(given: dict) -> dict:
     for name in ("sequence", "micro_batch", "microbatches"):
         whole(name, s[name])
     one_of("zero_stage", s["zero_stage"], (0, 1, 2, 3))
-    one_of("context", s["context"], ("ring", "ulysses"))
+    one_of("context", s["context"], tuple(sorted(CONTEXT)))
     s["shard"] = shards(s)
     divides("tp", s["tp"], "heads", s["heads"])
     if s["pp"] > s["layers"]:

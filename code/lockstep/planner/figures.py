@@ -133,6 +133,11 @@ def quantity(value: float, unit: str) -> str:
     return f"{short(value)} {unit}".strip()
 
 
+def decimal(value: float, unit: str) -> str:
+    """With its unit, in decimal units alone."""
+    return quantity(value, unit).split(" (")[0]
+
+
 def grouped(value: float) -> str:
     """In groups of three digits."""
     digits = str(int(value))
@@ -152,6 +157,14 @@ def scaled(value: float, base: int) -> str:
                 prefix = prefix.upper()
             return f"{value / base**power:.4g} {prefix}"
     return f"{value:.4g} "
+
+
+def number(text: str) -> float:
+    """`7.5e9` as a number, `3e9` as a whole one; ValueError, if it is none."""
+    value = float(text)
+    if not abs(value) < float("inf"):
+        raise ValueError("not a finite number")
+    return int(value) if value == int(value) else value
 
 
 def refuse(name: str, value: float | str, right: str) -> None:

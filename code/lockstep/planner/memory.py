@@ -13,7 +13,8 @@ from .figures import (
 )
 
 ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5 and figure 1"
-# Bytes of a parameter, of its gradient, and of what the optimizer keeps for it.
+BYTES = "bytes_parameter", "bytes_gradient", "bytes_optimizer"
+# Of a parameter, of its gradient, and of what the optimizer keeps for it.
 OPTIMIZERS = {
     "adam-mixed": (2, 2, 12, ZERO),
     "adam-mixed-fp32-gradients": (
@@ -68,7 +69,7 @@ def memory(given: dict) -> dict:
     above("params", s["params"])
     whole("dp", s["dp"])
     one_of("zero_stage", s["zero_stage"], (0, 1, 2, 3))
-    for name in ("bytes_parameter", "bytes_gradient", "bytes_optimizer"):
+    for name in BYTES:
         at_least(name, s[name])
     s["shard"] = shards(s)
     return derive(s, STATES)

@@ -6,8 +6,16 @@ reader's browser, in MicroPython, all that is asked later.
 
 import json
 
-from .figures import Figure, PlanError, flag, plain, quantity, words
-from .questions import CHOICES, HELP, QUESTIONS, ask
+from .figures import (
+    Figure,
+    PlanError,
+    decimal,
+    flag,
+    number,
+    plain,
+    words,
+)
+from .questions import CHOICES, HELD, HELP, QUESTIONS, ask
 
 EXAMPLES: list = [
     (
@@ -61,7 +69,6 @@ EXAMPLES: list = [
         + [("restart_seconds", 600)],
     ),
 ]
-STATE = "parameters_bytes", "gradients_bytes", "optimizer_bytes"
 ACTIVATIONS = "activations_bytes", "logits_bytes", "buffers_bytes"
 LABELS = {
     "optimizer": "optimizer state",
@@ -177,19 +184,12 @@ def read(name: str, texts: dict) -> dict:
         elif key in CHOICES and key != "zero_stage":
             found[key] = text
         else:
-            found[key] = number(key, text)
+            try:
+                found[key] = number(text)
+            except ValueError:
+                right = "it must be a number"
+                raise PlanError(f"{flag(key)} is {text}; {right}") from None
     return found
-
-
-def number(key: str, text: str) -> float:
-    """The finite number that `text` says, whole if it is."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not abs(value) < float("inf"):
-        raise PlanError(f"{flag(key)} is {text}; it must be a number")
-    return int(value) if value == int(value) else value
 
 
 def answer(name: str, given: dict) -> str:
@@ -247,8 +247,8 @@ def row(question: str, key: str, one: object) -> str:
 def drawn(found: dict) -> str:
     """Memory and time of a rank as bars, as far as they were found."""
     said = ""
-    if STATE[0] in found:
-        parts = [key for key in STATE + ACTIVATIONS if key in found]
+    if HELD[0] in found:
+        parts = [key for key in HELD + ACTIVATIONS if key in found]
         total = plain(found["total_bytes"])
         limit = plain(found["memory"]) if "memory" in found else 0
         title = f"Memory of the fullest rank: {amount(found['total_bytes'])}"
@@ -314,19 +314,20 @@ def amount(figure: Figure) -> str:
     return decimal(figure.value, figure.formula.unit)
 
 
-def decimal(value: float, unit: str) -> str:
-    """A value with its unit, in decimal units alone."""
-    return quantity(value, unit).split(" (")[0]
+def changed(name: str, given: dict) -> list:
+    """The inputs that differ from their defaults, in the question's order."""
+    return [
+        (key, given[key])
+        for key, default in QUESTIONS[name].inputs
+        if given.get(key, default) != default
+    ]
 
 
 def command(name: str, given: dict) -> str:
     """The same question at the command line."""
     said = f"lockstep plan {name}"
-    for key, default in QUESTIONS[name].inputs:
-        value = given.get(key, default)
-        if value == default:
-            continue
-        if isinstance(default, bool):
+    for key, value in changed(name, given):
+        if isinstance(value, bool):
             said += " " + flag(key if value else "no_" + key)
         else:
             said += f" {flag(key)} {typed(value)}"
@@ -336,11 +337,9 @@ def command(name: str, given: dict) -> str:
 def query(name: str, given: dict) -> list:
     """What a link to this question says: pairs of text."""
     pairs = [["ask", name]]
-    for key, default in QUESTIONS[name].inputs:
-        value = given.get(key, default)
-        if value != default:
-            text = "01"[value] if isinstance(default, bool) else typed(value)
-            pairs.append([key, text])
+    for key, value in changed(name, given):
+        text = "01"[value] if isinstance(value, bool) else typed(value)
+        pairs.append([key, text])
     return pairs
 
 

@@ -6,12 +6,12 @@ line of help, and a function that answers with figures.
 
 from .activations import activations
 from .collectives import ALGORITHMS, BUS, collective
-from .communication import DEFAULTS
+from .communication import CONTEXT, DEFAULTS
 from .figures import PlanError, flag, one_of
 from .flops import RECOMPUTE, flops
 from .goodput import goodput
 from .layout import HARDWARE, RUN, layout
-from .memory import OPTIMIZERS, memory
+from .memory import BYTES, OPTIMIZERS, memory
 from .models import PRESETS, SHAPE, params, preset
 from .pipeline import SCHEDULES, pipeline
 
@@ -82,7 +82,7 @@ CHOICES: dict = {
     "op": tuple(sorted(BUS)),
     "algorithm": ALGORITHMS,
     "schedule": SCHEDULES,
-    "context": ("ring", "ulysses"),
+    "context": tuple(sorted(CONTEXT)),
     "hardware": tuple(sorted(HARDWARE)),
     "zero_stage": (0, 1, 2, 3),
 }
@@ -150,8 +150,7 @@ def state_of(given: dict) -> dict:
     if not given["optimizer"]:
         return {}
     one_of("optimizer", given["optimizer"], CHOICES["optimizer"])
-    names = "bytes_parameter", "bytes_gradient", "bytes_optimizer"
-    return dict(zip(names, OPTIMIZERS[given["optimizer"]]))  # noqa: B905
+    return dict(zip(BYTES, OPTIMIZERS[given["optimizer"]]))  # noqa: B905
 
 
 def cluster_of(given: dict) -> dict:
@@ -198,7 +197,7 @@ def lay_out(given: dict) -> dict:
 
 
 PARAMS = "embedding", "attention", "mlp", "norm", "total", "active"
-BYTES = "parameters_bytes", "gradients_bytes", "optimizer_bytes"
+HELD = "parameters_bytes", "gradients_bytes", "optimizer_bytes"
 COSTS = "days", "gpu_hours", "cost", "energy"
 QUESTIONS = {
     "params": Question(
@@ -211,7 +210,7 @@ QUESTIONS = {
         "Bytes of parameters, gradients and optimizer on one rank.",
         needs("params") + [("dp", 1), ("zero_stage", 0), ("shard", 0)] + STATE,
         state,
-        BYTES + ("total_bytes",),
+        HELD + ("total_bytes",),
     ),
     "activations": Question(
         "Bytes that the backward pass keeps, of one micro-batch on one rank.",
@@ -259,7 +258,7 @@ QUESTIONS = {
         MODEL + CLUSTER + LAYOUT + STATE + COST,
         lay_out,
         ("dp", "microbatches")
-        + BYTES
+        + HELD
         + ("activations_bytes", "logits_bytes", "buffers_bytes")
         + ("total_bytes", "data_bytes", "tensor_bytes", "context_bytes")
         + ("expert_bytes", "pipeline_bytes", "compute_seconds")
@@ -294,8 +293,8 @@ def complete(name: str, inputs: list, given: dict) -> dict:
     for key in given:
         if key not in one:
             raise PlanError(f"{flag(key)} is no input of {name}")
-    for key, default in inputs:
-        one[key] = given.get(key, default)
+    one.update(given)
+    for key, _ in inputs:
         if one[key] is None:
             raise PlanError(f"{flag(key)} is missing")
     return one

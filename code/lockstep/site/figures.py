@@ -8,13 +8,18 @@ question and unfolds this number. `{{ live() }}` is that page's form.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
 import jinja2
 
-from lockstep.planner.figures import Figure, PlanError, grouped, quantity
+from lockstep.planner.figures import (
+    Figure,
+    PlanError,
+    decimal,
+    grouped,
+    quantity,
+)
 from lockstep.planner.page import page
 from lockstep.planner.questions import ask
 
@@ -27,16 +32,16 @@ class Shown:
     """A figure as a page shows it."""
 
     def __init__(self, figure: Figure, address: str) -> None:
-        self.value, self._figure = figure.value, figure
+        self.value, self._unit = figure.value, figure.formula.unit
         self._address = address
 
     def __str__(self) -> str:
-        return self._linked(self._decimal)
+        return self._linked(decimal(self.value, self._unit))
 
     @property
     def binary(self) -> str:
         """Bytes in binary units: 74.51 GiB."""
-        whole = quantity(self.value, self._figure.formula.unit)
+        whole = quantity(self.value, self._unit)
         return self._linked(whole.partition("(")[2].rstrip(")"))
 
     @property
@@ -48,11 +53,6 @@ class Shown:
     def grouped(self) -> str:
         """All digits of a whole number, without its unit."""
         return self._linked(grouped(self.value))
-
-    @cached_property
-    def _decimal(self) -> str:
-        said = quantity(self.value, self._figure.formula.unit)
-        return said.partition(" (")[0]
 
     def _linked(self, text: str) -> str:
         whole = text.replace(" ", "\N{NO-BREAK SPACE}")

@@ -30,8 +30,8 @@ def record(chosen: Iterable[Path]) -> list[Path]:
                 if target is None or not block.runs:
                     continue
                 printed = output(block, terminal)
-                before = target.read_text("utf-8") if target.exists() else ""
-                if normalise(before, block.text) != normalise(
+                before = target.read_text("utf-8") if target.exists() else None
+                if before is None or normalise(before, block.text) != normalise(
                     printed, block.text
                 ):
                     target.parent.mkdir(parents=True, exist_ok=True)
