@@ -4,6 +4,7 @@ import importlib
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -22,10 +23,15 @@ WRONG = [
 ]
 
 
+def wrong(lab: Lab, path: Path) -> ModuleType:
+    """It says the criteria that it FAILS, and how long to wait if it hangs."""
+    name = f"{lab.grader.removesuffix('.grader')}.wrong.{path.stem}"
+    return importlib.import_module(name)
+
+
 def mistakes(lab: Lab, path: Path) -> set[str]:
     """The criteria that a wrong answer says it fails."""
-    name = f"{lab.grader.removesuffix('.grader')}.wrong.{path.stem}"
-    return set(importlib.import_module(name).FAILS)
+    return set(wrong(lab, path).FAILS)
 
 
 def criteria(lab: Lab) -> list[Criterion]:
@@ -70,7 +76,8 @@ def test_the_starter_scores_nothing_and_is_not_attempted(
 def test_a_mistake_costs_the_criterion_that_it_breaks(
     lab: Lab, path: Path
 ) -> None:
-    report = grade(lab.number, lab.grader, path, SECONDS)
+    seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
+    report = grade(lab.number, lab.grader, path, seconds)
     failed = {c.name for c in report.criteria if c.status == "failed"}
     assert failed == mistakes(lab, path), report.criteria
     assert all(c.hint for c in report.criteria if c.status == "failed")

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from .ranks import RankError, Ranks, store
+from .ranks import PRELOAD, SERVER, RankError, Ranks, store
 
 NAME = "answer"  # of the reader's file, as a module
 
@@ -104,6 +104,7 @@ def grade(
         text = file.read_bytes()
     except OSError as error:
         raise CannotGradeError(f"{file}: {error.strerror}") from None
+    SERVER.set_forkserver_preload([*PRELOAD, grader])  # if it is not up yet
     try:
         Ranks(1, can_be_loaded, file).results(60)
     except RankError as error:

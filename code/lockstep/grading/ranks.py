@@ -19,7 +19,8 @@ import torch
 import torch.distributed as dist
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["torch", "torch.distributed"])
+PRELOAD = ["__main__", "torch", "torch.distributed", "torch.nn.parallel"]
+SERVER.set_forkserver_preload(PRELOAD)
 
 
 class RankError(Exception):

@@ -1,8 +1,7 @@
 """Lab 01: what the collectives must hold."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from math import ceil, log2
 from types import ModuleType
 from typing import Any
@@ -11,91 +10,15 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import distributed_c10d as c10d
 
 from lockstep.grading.criteria import Criterion
+from lockstep.grading.traffic import Call, Traffic
 from lockstep.parallel import collectives as reference
-from lockstep.planner.questions import ask
 
 NAMES = (
     *("ring_reduce_scatter", "ring_all_gather", "ring_all_reduce"),
     *("tree_broadcast", "all_to_all"),
 )
-SENDERS, RECEIVERS = ("send", "isend"), ("recv", "irecv")
-OTHERS = tuple(
-    name
-    for name in (
-        *("all_reduce", "reduce", "broadcast", "scatter", "gather"),
-        *("all_gather", "all_gather_into_tensor", "all_gather_single"),
-        *("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"),
-        *("all_to_all", "all_to_all_single", "all_gather_object"),
-        *("broadcast_object_list", "gather_object", "scatter_object_list"),
-    )
-    if hasattr(c10d, name)
-)
-Messages = list[tuple[str, int]]  # ("send" or "recv", the peer's global rank)
-
-
-@dataclass
-class Traffic:
-    """What a rank did: bytes sent, messages in order, and collectives of
-    torch's that it called."""
-
-    sent: int = 0
-    messages: Messages = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-    within: bool = False  # one of torch's calls
-
-
-@contextmanager
-def watched(answer: ModuleType) -> Iterator[Traffic]:
-    """What goes through torch.distributed, however the answer imported it."""
-    traffic = Traffic()
-
-    def message(name: str) -> Callable[..., Any]:
-        peer = "dst" if name in SENDERS else "src"
-        order = peer, "group", "tag", f"group_{peer}"
-        real = getattr(c10d, name)
-
-        def call(tensor: Tensor, *args: Any, **given: Any) -> Any:
-            given |= dict(zip(order, args, strict=False))
-            if traffic.within:  # torch's own send is made of isend
-                return real(tensor, **given)
-            whom = given.get(peer)
-            if whom is None and given.get(f"group_{peer}") is not None:
-                members = dist.get_process_group_ranks(given.get("group"))
-                whom = members[given[f"group_{peer}"]]
-            kind = "send" if name in SENDERS else "recv"
-            traffic.messages.append((kind, -1 if whom is None else whom))
-            traffic.sent += tensor.nbytes if kind == "send" else 0
-            traffic.within = True
-            try:
-                return real(tensor, **given)
-            finally:
-                traffic.within = False
-
-        return call
-
-    def other(name: str) -> Callable[..., Any]:
-        real = getattr(c10d, name)
-
-        def call(*args: Any, **given: Any) -> Any:
-            if not traffic.within:
-                traffic.others.append(name)
-            return real(*args, **given)
-
-        return call
-
-    calls = {name: message(name) for name in SENDERS + RECEIVERS}
-    calls |= {name: other(name) for name in OTHERS}
-    watched_by = {getattr(c10d, name): call for name, call in calls.items()}
-    with ExitStack() as stack:
-        for place in (dist, c10d, answer):
-            for name, value in list(vars(place).items()):
-                if callable(value) and value in watched_by:
-                    call = watched_by[value]
-                    stack.enter_context(patch.object(place, name, call))
-        yield traffic
 
 
 @contextmanager
@@ -237,11 +160,12 @@ def on_all(answer: ModuleType) -> Iterator[tuple[str, Callable[[], None]]]:
 def by_messages_alone(answer: ModuleType) -> None:
     """No collective of torch's is called."""
     for name, act in on_all(answer):
-        with watched(answer) as traffic:
+        with Traffic() as traffic:
             act()
-        called = ", ".join(f"dist.{other}" for other in traffic.others)
-        assert not called, f"{name} calls {called}"
-        assert traffic.messages, f"{name} sends no message"
+        called = {call.op for call in traffic.calls}
+        others = ", ".join(sorted(called - {"send", "recv"}))
+        assert not others, f"{name} calls torch's {others}"
+        assert called, f"{name} sends no message"
 
 
 def sends_little(answer: ModuleType) -> None:
@@ -251,23 +175,22 @@ def sends_little(answer: ModuleType) -> None:
         op = name.removeprefix("ring_")
         if op == name:
             continue
-        with watched(answer) as traffic:
+        with Traffic() as traffic:
             act()
         size = 4 * (1000 // ranks * ranks)
-        asked = {"op": op, "bytes": size, "ranks": ranks}
-        planned = float(ask("collective", asked)["bytes_sent_per_rank"])
+        planned = Call(op, size, ranks).sent
         told = f"{name} sends {traffic.sent} bytes of {size}, not {planned:g}"
         assert traffic.sent <= planned, told
 
 
-def its_messages(answer: ModuleType) -> Messages:
+def its_messages(answer: ModuleType) -> list[Call]:
     """Of a broadcast, as this rank has them."""
-    with only(answer, "tree_broadcast") as act, watched(answer) as traffic:
+    with only(answer, "tree_broadcast") as act, Traffic() as traffic:
         act(torch.ones(1), 1)
-    return traffic.messages
+    return traffic.calls
 
 
-def is_a_tree(messages: list[Messages]) -> None:
+def is_a_tree(messages: list[list[Call]]) -> None:
     """No more rounds than doubling takes."""
     ranks = len(messages)
     rounds, least = depth(messages), ceil(log2(ranks))
@@ -275,19 +198,19 @@ def is_a_tree(messages: list[Messages]) -> None:
     assert rounds <= least, told
 
 
-def depth(messages: list[Messages]) -> int:
+def depth(messages: list[list[Call]]) -> int:
     """Rounds until the last message has arrived, if one rank sends one message
     in a round, and waits for what it has to receive first."""
     clocks = [0] * len(messages)
     todo = [list(one) for one in messages]
-    arrivals: dict[tuple[int, int], list[int]] = {}
+    arrivals: dict[tuple[int | None, int | None], list[int]] = {}
     moved = True
     while moved:
         moved = False
         for rank, left in enumerate(todo):
             while left:
-                kind, peer = left[0]
-                if kind == "send":
+                peer = left[0].peer
+                if left[0].op == "send":
                     clocks[rank] += 1
                     place = arrivals.setdefault((rank, peer), [])
                     place.append(clocks[rank])

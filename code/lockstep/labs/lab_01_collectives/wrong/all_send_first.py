@@ -7,6 +7,7 @@ from lockstep.labs.lab_01_collectives.solution import *
 from lockstep.parallel.collectives import Group, place
 
 FAILS = {"send and recv alone", "all-to-all"}
+SECONDS = 10  # it hangs
 
 
 def all_to_all(
