@@ -73,14 +73,20 @@ test-pages: install ## The code blocks of the pages and of the README
 shown-lines: test-code ## Every line that a page shows is run by a test
 	$(BIN)python -m lockstep.site.shown_lines
 
+NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
+    --jobs $(JOBS) $(wildcard labs/*.ipynb)
+
 .PHONY: notebooks
 notebooks: $(VENV)/.all ## Run every notebook in a clean environment
-	$(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
-	    $(wildcard labs/*.ipynb)
+	$(NOTEBOOKS)
 
 .PHONY: labs
 labs: $(VENV)/.site ## Write the notebooks anew from their sources
 	$(BIN)python -m lockstep.site.labs
+
+.PHONY: record-labs
+record-labs: labs $(VENV)/.all ## Write them, run them, keep what they print
+	$(NOTEBOOKS) --record
 
 .PHONY: record
 record: install ## Record anew the outputs that pages show

@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from nbformat.v4 import (
+    new_code_cell,
+    new_markdown_cell,
+    new_notebook,
+    new_output,
+)
 
 from lockstep import planner
 from lockstep.site.figures import computed
@@ -75,24 +82,46 @@ def test_diagram_keeps_room_of_its_size(
     assert start < html.index('<pre class="mermaid">') < start + 150
 
 
-def test_page_that_names_a_notebook_opens_and_gives_it(
+def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
     scratch: Path, node_modules: Path
 ) -> None:
-    notebook = b'{"cells": [], "metadata": {}, "nbformat": 4}'
-    (scratch / "labs" / "first.ipynb").write_bytes(notebook)
+    cells = [
+        new_markdown_cell("# A lab\n\nDo it."),
+        new_code_cell(
+            "# @title What it needs\nFILES = {}",
+            metadata={"tags": ["folded"]},
+        ),
+        new_code_cell(
+            "1 < 2", outputs=[new_output("stream", text="yes & no\n")]
+        ),
+    ]
+    notebook = nbformat.writes(new_notebook(cells=cells))
+    (scratch / "labs" / "first.ipynb").write_text(notebook)
     name(scratch, "first")
     repository = "https://github.com/someone/lockstep"
     page = BeautifulSoup(built(scratch, REPO_URL=repository), "html.parser")
     title, buttons = page.select("article > h1, article > p.notebook")
     assert title.get_text().startswith("Specimen")
-    colab, download = buttons.select("a.md-button")
+    colab, download, read = buttons.select("a.md-button")
     assert colab["href"] == (
         "https://colab.research.google.com/github/someone/lockstep"
         "/blob/main/labs/first.ipynb"
     )
     assert download.has_attr("download")
-    file = scratch / "site" / "specimen" / str(download["href"])
-    assert file.read_bytes() == notebook
+    specimen = scratch / "site" / "specimen"
+    assert (specimen / str(download["href"])).read_text() == notebook
+
+    html = (specimen / str(read["href"]) / "index.html").read_text()
+    shown = BeautifulSoup(html, "html.parser").select_one("article")
+    assert shown is not None
+    assert shown.select("script, style, [class^=jp-], [tabindex]") == []
+    assert [p.get_text() for p in shown.select("p")] == ["Do it."]
+    folded, code, printed = shown.select(".highlight > pre > code")
+    assert folded.find_parent("details") is not None
+    assert folded.get_text() == "FILES = {}"
+    assert code.get_text().strip() == "1 < 2"
+    assert code.select("span.o")  # coloured as any code
+    assert printed.get_text() == "yes & no\n"
 
 
 PAGE = "---\ncomputed: true\n---\n# Sum\n\n"

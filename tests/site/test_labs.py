@@ -1,12 +1,16 @@
 """Notebooks are what their sources generate, and every cell keeps its id."""
 
+import ast
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
+from lockstep.labs import Lab
+from lockstep.labs import labs as all_labs
 from lockstep.site import labs
 from lockstep.site.snippets import BadInclude
 
@@ -56,11 +60,11 @@ def source(project: Project) -> Path:
         "code/module.py",
         "a = 1\n# --8<-- [start:half]\nb = 2\n# --8<-- [end:half]\n",
     )
-    return project.write("labs/lab.py", SOURCE.format(say="it"))
+    return project.write("labs/one.py", SOURCE.format(say="it"))
 
 
 def cells(source: Path) -> list[dict[str, Any]]:
-    written = json.loads(labs.notebook(source, source.parents[1]))
+    written = json.loads(labs.notebook(source.read_text(), source.parents[1]))
     nbformat.validate(written)
     return [
         cell | {"source": "".join(cell["source"])} for cell in written["cells"]
@@ -96,7 +100,7 @@ def test_a_cell_keeps_its_id_while_another_changes(source: Path) -> None:
 def test_a_missing_include_is_an_error(source: Path) -> None:
     source.write_text(SOURCE.replace("code/module.py:half", "code/none.py"))
     with pytest.raises(BadInclude, match="names no file"):
-        labs.notebook(source, source.parents[1])
+        labs.notebook(source.read_text(), source.parents[1])
 
 
 def test_the_command_writes_a_notebook_beside_each_source(
@@ -106,17 +110,43 @@ def test_the_command_writes_a_notebook_beside_each_source(
 ) -> None:
     monkeypatch.chdir(source.parents[1])
     assert labs.main() == 0
-    assert capsys.readouterr().out == "wrote labs/lab.ipynb\n"
+    assert capsys.readouterr().out == (
+        "wrote labs/one.ipynb: run `make record-labs`\n"
+    )
     written = source.with_suffix(".ipynb").read_text()
-    assert written == labs.notebook(source, source.parents[1])
+    assert written == labs.notebook(source.read_text(), source.parents[1])
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "labs").glob("*.ipynb")))
-def test_a_committed_notebook_is_what_its_source_generates(path: Path) -> None:
-    expected = labs.notebook(path.with_suffix(".py"), ROOT)
-    assert path.read_text() == expected, "run `make labs`"
+NOTEBOOKS = list(labs.notebooks(ROOT))
 
 
-def test_every_source_has_its_notebook() -> None:
-    sources = {path.stem for path in (ROOT / "labs").glob("*.py")}
-    assert sources == {path.stem for path in (ROOT / "labs").glob("*.ipynb")}
+@pytest.mark.parametrize(
+    ("path", "text"), NOTEBOOKS, ids=[path.stem for path, _ in NOTEBOOKS]
+)
+def test_a_committed_notebook_is_what_its_source_generates(
+    path: Path, text: str
+) -> None:
+    assert labs.unrun(path) == text, "run `make labs`"
+    printed = [
+        output
+        for cell in json.loads(path.read_text())["cells"]
+        for output in cell.get("outputs", [])
+    ]
+    assert printed, "run `make record-labs`"
+    assert "Traceback" not in json.dumps(printed)
+
+
+def test_every_notebook_has_its_source() -> None:
+    assert set((ROOT / "labs").glob("*.ipynb")) == {p for p, _ in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.name)
+def test_a_notebook_of_a_lab_imports_torch_and_numpy_alone(lab: Lab) -> None:
+    found: set[str] = set()
+    for path in labs.of_lab(lab, ROOT / "code"):
+        for node in ast.walk(ast.parse((ROOT / "code" / path).read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                found.add(str(node.module).split(".")[0])
+    assert found <= {"torch", "numpy", "lockstep", *sys.stdlib_module_names}

@@ -6,9 +6,6 @@ from json import dumps
 from pathlib import Path
 
 import tyro
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from tyro.conf import Positional
 
 from lockstep.labs import Lab, labs
@@ -97,14 +94,7 @@ def grade(
     if json:
         print(dumps(report.as_json()))
     else:
-        console = Console(highlight=False)
-        table = Table(box=None, show_header=False)
-        for one in report.criteria:
-            got = one.points if one.status == "passed" else 0
-            points = f"{got}/{one.points}"
-            table.add_row(one.name, points, one.status, Text(one.hint))
-        console.print(table)
-        console.print(f"{report.score} of {report.full}")
+        print(report)
     return 0 if report.score == report.full else 1
 
 

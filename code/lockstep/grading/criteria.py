@@ -11,6 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from textwrap import wrap
 from types import ModuleType
 from typing import Any
 
@@ -76,6 +77,17 @@ class Report:
     def full(self) -> int:
         """Points of all."""
         return sum(c.points for c in self.criteria)
+
+    def __str__(self) -> str:
+        """For people: a line for each criterion, a hint below what failed."""
+        width = max(len(one.name) for one in self.criteria)
+        lines = []
+        for one in self.criteria:
+            got = one.points if one.status == "passed" else 0
+            points = f"{got:3}/{one.points}"
+            lines.append(f"{one.name:{width}} {points:7} {one.status}")
+            lines += [f"    {line}" for line in wrap(one.hint, 76)]
+        return "\n".join([*lines, f"{self.score} of {self.full}"])
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""

@@ -19,9 +19,18 @@ class Lab:
 
     @property
     def title(self) -> str:
-        """What it is about, from the package's docstring."""
+        """What it is about: the first line of the package's docstring."""
+        return self._told[0].partition(": ")[2].removesuffix(".")
+
+    @property
+    def introduction(self) -> str:
+        """The paragraphs after that line."""
+        return self._told[2].strip()
+
+    @property
+    def _told(self) -> tuple[str, str, str]:
         module = importlib.import_module(f"{__name__}.{self.name}")
-        return (module.__doc__ or "").partition(": ")[2].rstrip(".\n")
+        return (module.__doc__ or "").partition("\n")
 
     @property
     def grader(self) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
@@ -15,6 +16,7 @@ from mkdocs.utils import get_relative_url
 from lockstep.planner import page as planner_page
 from lockstep.site.diagrams import size
 from lockstep.site.figures import computed
+from lockstep.site.notebook_pages import plain
 
 _MERMAID = "mermaid/dist/mermaid.esm.min.mjs"
 _MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
@@ -26,7 +28,8 @@ _BRANCH = "main"  # what is published is built from it
 _BUTTONS = """
 
 [Open in Colab]({colab}){{ .md-button }}
-[Download]({file}){{ .md-button download="" }}
+<a class="md-button" href="{file}" download>Download</a>
+[Read it here]({page}){{ .md-button }}
 {{ .notebook }}
 """
 
@@ -43,6 +46,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+@event_priority(100)  # mkdocs-jupyter makes pages of the notebooks after it
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Publish the notebooks; Mermaid's ES modules; the planner's files, and
     MicroPython to run them; with the licences."""
@@ -62,8 +66,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     bundle = "assets/planner-files.json"
     files.append(File.generated(config, bundle, content=dumps(sources)))
-    for path in sorted(_root(config).glob("labs/*.ipynb")):
-        _publish(files, config, f"labs/{path.name}", path)
+    root = _root(config)
+    for path in sorted(root.glob("labs/*.ipynb")):
+        inside = path.relative_to(root).as_posix()
+        files.append(File(inside, str(root), config.site_dir, True))
     return files
 
 
@@ -90,14 +96,25 @@ def on_page_markdown(
     _, _, repository = (config.repo_url or "").rpartition("github.com/")
     buttons = _BUTTONS.format(
         colab=f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/{path}",
-        file=get_relative_url(path, page.file.src_uri),
+        file=get_relative_url(f"labs/{name}/{name}.ipynb", page.url),
+        page=get_relative_url(path, page.file.src_uri),
     )
     title, newline, text = markdown.partition("\n")
     return title + buttons + newline + text
 
 
-def on_page_content(html: str, **_: object) -> str:
-    """Reserve the height of each diagram, so that drawing it moves no text."""
+def on_pre_page(page: Page, **_: object) -> Page:
+    """Leave notebooks out of the search, which finds the page of each."""
+    if page.file.src_uri.endswith(".ipynb"):
+        page.meta["search"] = {"exclude": True}
+    return page
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Give a notebook the site's style. Reserve the height of each diagram, so
+    that drawing it moves no text."""
+    if page.file.src_uri.endswith(".ipynb"):
+        return plain(html)
     return _DIAGRAM.sub(_reserve, html)
 
 

@@ -5,31 +5,44 @@
 A source is a py:percent file, which jupytext reads. A line `--8<-- "…"` of a
 cell is an include, as on a page; in a code cell it stands in a comment, so
 that the source is Python to ruff.
+
+`labs/lab.py` is the source of all labs: a Jinja template, whose statements are
+lines that begin with `#:`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from hashlib import sha256
+from modulefinder import ModuleFinder
 from pathlib import Path
+from typing import Any
 
 import jupytext
+import nbformat
+from jinja2 import Environment, StrictUndefined
 
+from lockstep.labs import Lab, labs
 from lockstep.site.snippets import expand
 
+TEMPLATE = "lab"
 _INCLUDE = re.compile(r"^# (?=--8<--)", re.M)
 
 
-def notebook(source: Path, root: Path) -> str:
-    """The notebook of a source, as a file's text, without outputs.
+def notebook(source: str, root: Path) -> str:
+    """The notebook of a source, as a file's text; no cell has run.
 
     Raises:
         BadInclude: a cell includes what is not there.
     """
-    written = jupytext.read(source, fmt="py:percent")
+    written = jupytext.reads(source, fmt="py:percent")
     del written.metadata["jupytext"]  # how the source is laid out
+    # What stands before the first cell is for those who edit the source.
+    written.cells = [c for c in written.cells if c.cell_type != "raw"]
     seen: Counter[str] = Counter()
     for cell in written.cells:
         cell.metadata.pop("lines_to_next_cell", None)
@@ -39,15 +52,79 @@ def notebook(source: Path, root: Path) -> str:
         seen[content] += 1
         key = f"{content}\n{seen[content]}"
         cell.id = sha256(key.encode()).hexdigest()[:12]
-    return str(jupytext.writes(written, fmt="ipynb")).rstrip("\n") + "\n"
+    return as_text(json.loads(jupytext.writes(written, fmt="ipynb")))
+
+
+def needed(code: Path, *names: str) -> list[str]:
+    """The files in the folder `code` that modules import, directly or not, and
+    their own, relative to it."""
+    code = code.resolve()
+    finder = ModuleFinder(path=[str(code)])  # so it finds no others
+    for name in names:
+        finder.import_hook(name)
+    files = [module.__file__ for module in finder.modules.values()]
+    return sorted(Path(f).relative_to(code).as_posix() for f in files if f)
+
+
+def of_lab(lab: Lab, code: Path) -> list[str]:
+    """The files of the package that a lab's notebook needs."""
+    package = lab.grader.rpartition(".")[0]
+    modules = ["lockstep.grading.__main__", lab.grader, f"{package}.solution"]
+    if lab.file("demo").exists():
+        modules.append(f"{package}.demo")
+    return needed(code, *modules)
+
+
+def lab_source(lab: Lab, root: Path) -> str:
+    """The source of a lab's notebook."""
+    environment = Environment(
+        line_statement_prefix="#:",
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    template = (root / "labs" / f"{TEMPLATE}.py").read_text("utf-8")
+    files = of_lab(lab, root / "code")
+    parts = [path for path in files if path.startswith("lockstep/parallel/")]
+    own = f"{lab.name}/solution.py"  # it has a cell to itself
+    grader = [f for f in files if f not in parts and not f.endswith(own)]
+    return environment.from_string(template).render(
+        lab=lab, grader=grader, parts=parts
+    )
+
+
+def notebooks(root: Path) -> Iterator[tuple[Path, str]]:
+    """Each notebook's path, and its text."""
+    for source in sorted((root / "labs").glob("*.py")):
+        if source.stem != TEMPLATE:
+            text = notebook(source.read_text("utf-8"), root)
+            yield source.with_suffix(".ipynb"), text
+    template = root / "labs" / f"{TEMPLATE}.py"
+    for lab in labs().values() if template.exists() else ():
+        name = f"{lab.name.replace('_', '-')}.ipynb"
+        yield root / "labs" / name, notebook(lab_source(lab, root), root)
+
+
+def unrun(path: Path) -> str:
+    """A notebook's text without what its cells have printed."""
+    found = json.loads(path.read_text("utf-8"))
+    for cell in found["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = []
+    return as_text(found)
+
+
+def as_text(cells: dict[str, Any]) -> str:
+    """A notebook, as its file has it."""
+    return nbformat.writes(nbformat.from_dict(cells)) + "\n"
 
 
 def main() -> int:
-    """Write every notebook of the site in the current directory."""
-    for source in sorted(Path("labs").glob("*.py")):
-        target = source.with_suffix(".ipynb")
-        target.write_text(notebook(source, Path.cwd()), encoding="utf-8")
-        print(f"wrote {target}")
+    """Write every notebook of the site in the current directory; one that is
+    what its source makes keeps its outputs."""
+    for target, text in notebooks(Path()):
+        if not target.exists() or unrun(target) != text:
+            target.write_text(text, encoding="utf-8")
+            print(f"wrote {target}: run `make record-labs`")
     return 0
 
 

@@ -1,6 +1,6 @@
 """Run notebooks top to bottom, each in a clean virtual environment.
 
-    python -m lockstep.site.notebooks labs/*.ipynb
+    python -m lockstep.site.notebooks [--record] labs/*.ipynb
 
 A reader opens a notebook in Colab and finds what Colab has (the dependency
 group `notebook`), the notebook's own cells, and nothing of this repository.
@@ -11,6 +11,8 @@ To install torch for each notebook would take minutes. The packages lie in one
 base environment under `.cache/`, named for what decides its contents. The
 environment of a notebook is new and empty and sees the base through a path
 file: it is made in a blink, and what a cell installs goes with it.
+
+`--record` keeps what the cells print in the file, for those who only read it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,14 @@ import time
 import tomllib
 import venv
 from collections.abc import Sequence
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
+
+import nbformat
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
+
+from lockstep.site.labs import as_text
 
 GROUP = "notebook"
 SECONDS = 600  # for a whole notebook
@@ -64,8 +73,8 @@ def clean_environment(base: Path, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def run(notebook: Path, base: Path) -> None:
-    """Run every cell in order.
+def run(notebook: Path, base: Path) -> str:
+    """Run every cell in order; return the notebook with its outputs.
 
     Raises:
         NotebookFailed: A cell raised, the kernel died, or time ran out.
@@ -76,9 +85,10 @@ def run(notebook: Path, base: Path) -> None:
         work.mkdir()
         shutil.copy(notebook, work)
         execute = "from nbclient.cli import main; main()"
+        options = "--kernel_name=python3", "--inplace"
         try:
             done = subprocess.run(
-                [python, "-c", execute, "--kernel_name=python3", notebook.name],
+                [python, "-c", execute, *options, notebook.name],
                 cwd=work,
                 env=_environ(python, base),
                 stdout=subprocess.PIPE,
@@ -88,8 +98,37 @@ def run(notebook: Path, base: Path) -> None:
             )
         except subprocess.TimeoutExpired:
             raise NotebookFailed(f"not done after {SECONDS} s") from None
-    if done.returncode:
-        raise NotebookFailed(done.stdout.strip())
+        if done.returncode:
+            raise NotebookFailed(done.stdout.strip())
+        return (work / notebook.name).read_text("utf-8")
+
+
+def record(notebook: Path, executed: str) -> None:
+    """Keep in `notebook` what each cell of the `executed` one has printed."""
+    ran = nbformat.reads(executed.replace(r"\r\n", r"\n"), as_version=4)
+    ran, _ = CoalesceStreamsPreprocessor().preprocess(ran, {})
+    kept = nbformat.read(notebook, as_version=4)
+    for cell, twin in zip(kept.cells, ran.cells, strict=True):
+        if cell.cell_type == "code":
+            cell.outputs = twin.outputs
+            for output in cell.outputs:
+                if "execution_count" in output:
+                    output.execution_count = None
+    notebook.write_text(as_text(kept), encoding="utf-8")
+
+
+def attempt(notebook: Path, base: Path, keep: bool) -> str:
+    """Run a notebook, and `keep` its outputs in it; return what to say."""
+    start = time.monotonic()
+    try:
+        executed = run(notebook, base)
+    except NotebookFailed as error:
+        result = f"{error}\n{notebook}: FAILED"
+    else:
+        result = f"{notebook}: passed"
+        if keep:
+            record(notebook, executed)
+    return f"{result} in {time.monotonic() - start:.1f} s"
 
 
 def _environ(python: Path, base: Path) -> dict[str, str]:
@@ -115,6 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m lockstep.site.notebooks")
     parser.add_argument("notebooks", nargs="*", type=Path)
     parser.add_argument("--constraint", type=Path, default="constraints.txt")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     if not options.notebooks:
         print("there are no notebooks yet")
@@ -122,17 +163,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     base = base_environment(
         Path("pyproject.toml"), options.constraint, Path(".cache/notebooks")
     )
+    act = partial(attempt, base=base, keep=options.record)
     failed = 0
-    for notebook in options.notebooks:
-        start = time.monotonic()
-        try:
-            run(notebook, base)
-            result = "passed"
-        except NotebookFailed as error:
-            print(error)
-            result = "FAILED"
-            failed += 1
-        print(f"{notebook}: {result} in {time.monotonic() - start:.1f} s")
+    with ThreadPool(options.jobs) as pool:
+        for said in pool.imap(act, options.notebooks):
+            print(said)
+            failed += ": FAILED in " in said
     print(f"{len(options.notebooks) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
