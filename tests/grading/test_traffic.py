@@ -115,3 +115,4 @@ def test_bytes_sent_are_the_planners() -> None:
     assert Call("all_reduce", 32, 4).sent == 2 * 3 / 4 * 32
     assert Call("all_gather", 32, 4).sent == 3 / 4 * 32
     assert Call("all_reduce", 32, 1).sent == 0
+    assert Call("scatter", 32, 4).sent == 3 / 4 * 32

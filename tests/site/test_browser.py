@@ -107,10 +107,15 @@ class Visit:
         assert not any("mermaid/" in url for url in self.requests)
         self.page.evaluate("window.kept = true")
         for address, html in [*pages.items(), ("plain/", pages["plain/"])]:
-            # By script, since on a phone the links wait in a drawer.
+            # By script, since on a phone the links wait in a drawer, and not
+            # every page is in the navigation.
             self.page.evaluate(
-                """(to) => [...document.querySelectorAll(".md-nav__link[href]")]
-                   .find((link) => link.href === to).click()""",
+                """(to) => {
+                  const link = document.createElement("a");
+                  link.href = to;
+                  document.querySelector("article").append(link);
+                  link.click();
+                }""",
                 self.site.address + address,
             )
             self.page.wait_for_function(

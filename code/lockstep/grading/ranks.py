@@ -19,7 +19,9 @@ import torch
 import torch.distributed as dist
 
 SERVER = multiprocessing.get_context("forkserver")
-PRELOAD = ["__main__", "torch", "torch.distributed", "torch.nn.parallel"]
+# What a rank imports sooner or later: an optimizer's first step, or a dispatch
+# mode, takes torch._dynamo, which is 3 s for each rank.
+PRELOAD = ["__main__", "torch", "torch.distributed", "torch._dynamo"]
 SERVER.set_forkserver_preload(PRELOAD)
 
 

@@ -41,6 +41,8 @@ class Call:
     @property
     def sent(self) -> float:
         """Bytes that this rank sends; in a collective, those of a ring."""
+        if self.op == "scatter":  # nothing goes to the root itself
+            return self.bytes * (self.ranks - 1) / self.ranks
         if self.op not in BUS:
             return 0 if self.op == "recv" else self.bytes
         if self.ranks == 1:
