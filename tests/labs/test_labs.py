@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from types import ModuleType
 
@@ -10,12 +11,15 @@ import pytest
 
 from lockstep.cli import main
 from lockstep.grading.criteria import CannotGradeError, Criterion, grade
+from lockstep.grading.ranks import PRELOAD, SERVER
 from lockstep.labs import Lab, labs
 
 pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).parent
 SECONDS = 30  # a criterion takes one, where nothing else runs
 LABS = list(labs().values())
+SERVER.set_forkserver_preload([*PRELOAD, *(lab.grader for lab in LABS)])
+ensure_running()  # before the first grading would, with its own grader alone
 WRONG = [
     (lab, path)
     for lab in LABS

@@ -1,0 +1,13 @@
+"""Lab 03: ZeRO/FSDP state sharding: nobody keeps what everybody has.
+
+You write two classes. `ShardedOptimizer` keeps a share of the optimizer's state
+on each rank (ZeRO-1). `ShardedDataParallel` keeps a share of the parameters and
+of their gradients too (ZeRO-3, which FSDP does).
+
+The mechanism: a rank owns a part of a flat buffer. What a module computes with
+is gathered just before, and freed right after; its gradients are
+reduce-scattered, so that a rank gets the mean of its own part alone.
+
+The grader compares with training on one process. It measures the bytes that a
+rank keeps and those that it sends, and holds them against the planner's.
+"""

@@ -1,0 +1,154 @@
+"""Replicas that start equal and average their gradients, while the backward
+pass still runs.
+
+How torch's own does it: Li et al., PyTorch Distributed, VLDB 2020, section 3.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+MIB = 2**20
+
+
+# --8<-- [start:bucket]
+class Bucket:
+    """Parameters of one dtype, whose gradients travel in one all-reduce."""
+
+    def __init__(self) -> None:
+        self.params: list[nn.Parameter] = []
+        self.missing: set[Tensor] = set()  # those still without a gradient
+
+    def add(self, param: nn.Parameter) -> None:
+        """One more, which gets its gradient after those that are here."""
+        self.params.append(param)
+        self.missing.add(param)
+
+    def start(self) -> None:
+        """Take the gradients, and start to average them over the ranks.
+
+        Where this rank has none, zeros travel; flags tell the two apart.
+        """
+        self.here = [param.grad is not None for param in self.params]
+        grads = [
+            torch.zeros_like(param) if param.grad is None else param.grad
+            for param in self.params
+        ]
+        flags = torch.tensor(self.here).to(grads[0], non_blocking=True)
+        self.flat = torch.cat([*(grad.flatten() for grad in grads), flags])
+        self.flat /= dist.get_world_size()
+        self.work = dist.all_reduce(self.flat, async_op=True)
+        for param in self.params:
+            param.grad = None
+
+    def finish(self) -> None:
+        """Wait for the means, and hand them out as views of one buffer."""
+        self.work.wait()
+        sizes = [param.numel() for param in self.params]
+        *means, flags = self.flat.split([*sizes, len(sizes)])
+        found = zip(self.params, means, self.here, flags, strict=True)
+        for param, mean, here, anywhere in found:
+            if here or anywhere:  # reading a flag would stop a GPU's host
+                mean = mean.view_as(param)
+                late = param.grad  # from another pass, since `start`
+                param.grad = mean if late is None else mean.add_(late)
+        self.missing = set(self.params)
+
+
+# --8<-- [end:bucket]
+# --8<-- [start:fill]
+def fill(params: Iterable[nn.Parameter], limit: float) -> list[Bucket]:
+    """Buckets of at most `limit` bytes, in the order in which their last
+    parameters come. A larger parameter is alone in one."""
+    buckets: list[Bucket] = []
+    filling: dict[Any, Bucket] = {}
+    for param in params:
+        kind = param.dtype, param.device
+        bucket = filling.get(kind)
+        if bucket and param.nbytes + nbytes(bucket) <= limit:
+            buckets.remove(bucket)
+        else:
+            bucket = filling[kind] = Bucket()
+        bucket.add(param)
+        buckets.append(bucket)
+    return buckets
+
+
+def nbytes(bucket: Bucket) -> int:
+    """Of its gradients."""
+    return sum(param.nbytes for param in bucket.params)
+
+
+# --8<-- [end:fill]
+# --8<-- [start:data_parallel]
+class DataParallel(nn.Module):
+    """A replica of `module`, as on every other rank.
+
+    `module` has the same parameters in the same order on every rank, and
+    dense gradients. After the last backward pass before an optimizer step,
+    every rank calls `wait_for_gradients`.
+
+    Args:
+        bucket_mb: MiB of gradients that travel in one all-reduce.
+    """
+
+    def __init__(self, module: nn.Module, bucket_mb: float = 25.0) -> None:
+        super().__init__()
+        self.module = module
+        for tensor in (*module.parameters(), *module.buffers()):
+            dist.broadcast(tensor.detach(), src=0)
+        params = [p for p in module.parameters() if p.requires_grad]
+        # The backward pass comes to the last layer first.
+        self.buckets = fill(reversed(params), bucket_mb * MIB)
+        self.bucket: dict[Tensor, Bucket] = {
+            param: bucket for bucket in self.buckets for param in bucket.params
+        }
+        self.waiting = deque(self.buckets)
+        self.silent = False
+        for param in params:
+            param.register_post_accumulate_grad_hook(self._arrived)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What `module` returns."""
+        return self.module(*args, **kwargs)
+
+    def _arrived(self, param: Tensor) -> None:
+        if self.silent:
+            return
+        bucket = self.bucket[param]
+        if param not in bucket.missing:  # another pass, so another round
+            self.wait_for_gradients()
+        bucket.missing.remove(param)
+        # In order, which is one on all ranks, whatever is used on this one.
+        while self.waiting and not self.waiting[0].missing:
+            self.waiting.popleft().start()
+
+    def wait_for_gradients(self) -> None:
+        """Make every `.grad` the mean over all ranks of what it was.
+
+        A missing one counts as zeros; one that all ranks miss stays None.
+        Between a backward pass and this, some are under way: `.grad` is None.
+        """
+        for bucket in self.waiting:
+            bucket.start()
+        for bucket in self.buckets:
+            bucket.finish()
+        self.waiting = deque(self.buckets)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within it, gradients add up on this rank and nothing is sent; the
+        next backward pass outside sends the sums."""
+        before, self.silent = self.silent, True
+        try:
+            yield
+        finally:
+            self.silent = before
+
+
+# --8<-- [end:data_parallel]
