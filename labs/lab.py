@@ -68,6 +68,7 @@ for name, text in FILES.items():
 # Two processes, started by torchrun, run it:
 
 # %% language="bash"
+# export OMP_NUM_THREADS=1  # or torchrun says that it sets it
 # torchrun --standalone --nproc-per-node=2 \
 #     -m lockstep.labs.{{ lab.name }}.demo solution.py
 
