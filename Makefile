@@ -11,7 +11,8 @@ SHELL := bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 PORT   ?= 8000
-JOBS   ?= 2
+# Workers: one more than two cores, since tests wait for time-outs and disks.
+JOBS   ?= 3
 # How many runs `make chaos` strikes, and what its faults are drawn from.
 N      ?= 200
 SEED   ?= 1
@@ -103,10 +104,11 @@ record: install ## Record anew the outputs that pages show
 
 # A quarter of an hour. It wants the machine for itself: what else runs is noise.
 .PHONY: bench
-bench: install ## Measure the trainer beside a bare loop and two peers
+bench: install ## Measure the trainer, links and labs beside their peers
 	$(BIN)python -m lockstep.bench run
 	$(BIN)python -m lockstep.bench background
 	$(BIN)python -m lockstep.bench links
+	$(BIN)python -m lockstep.bench parts
 
 # Under an hour: faults drawn from SEED, each in a run of its own.
 .PHONY: chaos

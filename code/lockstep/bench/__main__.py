@@ -13,7 +13,7 @@ from typing import Any
 import tyro
 
 from lockstep.bench import background as background_saving
-from lockstep.bench import links
+from lockstep.bench import links, parts
 from lockstep.bench.background import Saving
 from lockstep.bench.machine import about, write
 from lockstep.bench.order import orders
@@ -103,6 +103,8 @@ if __name__ == "__main__":
         "render-background": render_background,
         "links": links.run,
         "render-links": links.render,
+        "parts": parts.run,
+        "render-parts": parts.render,
         "render": render,
         "check": check,
     }
