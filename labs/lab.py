@@ -73,6 +73,14 @@ for name, text in FILES.items():
 #     -m lockstep.labs.{{ lab.name }}.demo solution.py
 
 #: endif
+#: if lab.file("__main__").exists()
+# %% [markdown]
+# A scenario's own answer, beside its rubric and the strong one:
+
+# %%
+# !python -m lockstep.labs.{{ lab.name }} B3 solution.py
+
+#: endif
 # %% [markdown]
 # This cell fails, should the solution not get full marks:
 

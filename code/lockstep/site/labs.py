@@ -70,8 +70,8 @@ def of_lab(lab: Lab, code: Path) -> list[str]:
     """The files of the package that a lab's notebook needs."""
     package = lab.grader.rpartition(".")[0]
     modules = ["lockstep.grading.__main__", lab.grader, f"{package}.solution"]
-    if lab.file("demo").exists():
-        modules.append(f"{package}.demo")
+    optional = "demo", "__main__"
+    modules += [f"{package}.{n}" for n in optional if lab.file(n).exists()]
     return needed(code, *modules)
 
 
