@@ -247,7 +247,7 @@ def run(settings: Settings, result: Path = RESULT) -> int:
     if settings.rounds < 2:
         raise SystemExit("--rounds must be at least 2: quartiles need two")
     ranks = in_a_group(RANKS, compared, settings)
-    found = {**about(), "settings": asdict(settings), "pairs": {}}
+    pairs: dict[str, Any] = {}
     for name in PAIRS:
         each = [rank[name] for rank in ranks]
         ours, theirs = (
@@ -257,25 +257,25 @@ def run(settings: Settings, result: Path = RESULT) -> int:
             ]
             for s in (0, 1)
         )
-        ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-        q1, _, q3 = quantiles(ratios)
-        found["pairs"][name] = {
+        over = [a / b for a, b in zip(ours, theirs, strict=True)]
+        q1, _, q3 = quantiles(over)
+        pairs[name] = {
             "difference": max(r["difference"] for r in each),
             "bytes": [sum(r["bytes"][s] for r in each) for s in (0, 1)],
-            "cpu": {"median": median(ratios), "q1": q1, "q3": q3},
+            "cpu": {"median": median(over), "q1": q1, "q3": q3},
         }
-    write(found, result)
+    write({**about(), "settings": asdict(settings), "pairs": pairs}, result)
     return render(result)
 
 
 def render(result: Path = RESULT) -> int:
     """Write the table of a result anew."""
-    text = sections(json.loads(result.read_text()), pairs, machine)
+    text = sections(json.loads(result.read_text()), ratios, machine)
     result.with_suffix(".md").write_text(text)
     return 0
 
 
-def pairs(found: dict[str, Any]) -> str:
+def ratios(found: dict[str, Any]) -> str:
     """A row for each pair."""
     head = ["what", "ours", "torch's", "difference", "bytes", "CPU time"]
     return table(

@@ -4,7 +4,7 @@ import sys
 
 from tyro.extras import subcommand_cli_from_dict
 
-from lockstep.cli import lab, plan
+from lockstep.cli import bug, drill, lab, plan
 from lockstep.cli.audit import audit
 
 
@@ -12,18 +12,37 @@ def planning() -> None:
     """Numbers for a run, each with its formula: `lockstep plan --help`."""
 
 
+def drilling() -> None:
+    """The interview cut, built by the clock: `lockstep drill --help`."""
+
+
 def exercising() -> None:
     """Exercises that are graded: `lockstep lab --help`."""
+
+
+def mending() -> None:
+    """Broken trainers to mend: `lockstep bug --help`."""
 
 
 def main(args: list[str] | None = None) -> int:
     """`lockstep COMMAND …`; returns the exit code."""
     args = sys.argv[1:] if args is None else args
-    with_commands = {"lab": lab.main, "plan": plan.main}
+    with_commands = {
+        "bug": bug.main,
+        "drill": drill.main,
+        "lab": lab.main,
+        "plan": plan.main,
+    }
     if args and (command := with_commands.get(args[0])):
         return command(args[1:])
     return subcommand_cli_from_dict(
-        {"audit": audit, "lab": exercising, "plan": planning},
+        {
+            "audit": audit,
+            "bug": mending,
+            "drill": drilling,
+            "lab": exercising,
+            "plan": planning,
+        },
         prog="lockstep",
         args=args,
     )

@@ -62,7 +62,8 @@ def needed(code: Path, *names: str) -> list[str]:
     finder = ModuleFinder(path=[str(code)])  # so it finds no others
     for name in names:
         finder.import_hook(name)
-    files = [module.__file__ for module in finder.modules.values()]
+    # typeshed leaves out what a module has; a namespace has no file.
+    files = [getattr(one, "__file__", None) for one in finder.modules.values()]
     return sorted(Path(f).relative_to(code).as_posix() for f in files if f)
 
 

@@ -18,6 +18,12 @@ import torch
 import torch.nn.functional as F
 
 from lockstep import interview
+from lockstep.bugs.probes import (
+    count_host_reads_per_step,
+    count_samples_per_step,
+    see_dropout_masks,
+    see_output_dtypes,
+)
 from lockstep.drills.silent import d06_sampler_pads as d06
 from lockstep.drills.silent import d10_save_onto_the_final_name as d10
 from lockstep.drills.silent import d11_unsynchronised_timers as d11
@@ -29,11 +35,7 @@ from tests.trainer.defects import test_setup_defects as setup
 from tests.trainer.defects import test_step_defects as steps
 from tests.trainer.defects import test_telemetry_defects as telemetry
 from tests.trainer.defects.probes import (
-    count_host_reads_per_step,
-    count_samples_per_step,
     events,
-    see_dropout_masks,
-    see_output_dtypes,
     stream,
 )
 

@@ -6,18 +6,20 @@ from typing import Any
 import pytest
 import torch
 
+from lockstep.bugs.probes import (
+    count_samples_per_step,
+    see_dropout_masks,
+    see_output_dtypes,
+)
 from lockstep.drills.silent import d07_accumulation_in_name_only as d07
 from lockstep.drills.silent import d08_autocast_by_scaler as d08
 from lockstep.drills.silent import d09_ranks_seeded_alike as d09
 from lockstep.drills.silent.toy import small_model, toy
 from tests import ranks
 from tests.trainer.defects.probes import (
-    count_samples_per_step,
     events,
     group,
     launch_rank,
-    see_dropout_masks,
-    see_output_dtypes,
     settings_for,
 )
 

@@ -14,6 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
+from lockstep.bugs.probes import (
+    count_host_reads_per_step,
+)
 from lockstep.drills.silent import d11_unsynchronised_timers as d11
 from lockstep.drills.silent import d15_three_phases_untimed as d15
 from lockstep.drills.silent import d16_rank0_logs_its_own_loss as d16
@@ -29,7 +32,6 @@ from tests import ranks
 from tests.trainer.defects.probes import (
     SMALL,
     Event,
-    count_host_reads_per_step,
     events,
     group,
     launch_on,

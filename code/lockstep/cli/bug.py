@@ -1,0 +1,141 @@
+"""`lockstep bug …`: a broken trainer to mend, and a grader for the proof."""
+
+import sys
+from collections.abc import Callable
+from json import dumps
+from pathlib import Path
+
+import tyro
+from tyro.conf import Positional
+
+from lockstep.bugs import Bug, bugs
+
+
+class BugError(Exception):
+    """What cannot be done; the message is one line."""
+
+
+def named(number: str) -> Bug:
+    """The bug of that number, with or without its zero."""
+    known = bugs()
+    if found := known.get(number.zfill(2)):
+        return found
+    raise BugError(f"there is no bug {number}; there is {', '.join(known)}")
+
+
+def listed(json: bool = False) -> int:
+    """All bugs, by what somebody saw.
+
+    Args:
+        json: for machines.
+    """
+    found = [
+        {"bug": number, "title": bug.title} for number, bug in bugs().items()
+    ]
+    if json:
+        print(dumps(found))
+    else:
+        for one in found:
+            print(f"{one['bug']}  {one['title']}")
+    return 0
+
+
+def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
+    """Write a bug's trainer, its complaint, and a template for the answer.
+
+    Args:
+        folder: where to; it is made.
+    """
+    bug = named(number)
+    return written(bug.starter(), folder / bug.name)
+
+
+def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
+    """Write a strong answer, and the trainer without the bug.
+
+    Args:
+        folder: where to; it is made.
+    """
+    bug = named(number)
+    return written(bug.solution(), folder / f"{bug.name}_solution")
+
+
+def written(files: dict[str, str], target: Path) -> int:
+    """Write them into a new folder."""
+    try:
+        target.mkdir(parents=True)
+    except FileExistsError:
+        raise BugError(
+            f"{target} is there already; move it, or name another folder"
+        ) from None
+    for name, text in files.items():
+        (target / name).write_text(text, encoding="utf-8")
+    print(target / "answer.py")
+    return 0
+
+
+def hint(number: Positional[str], k: Positional[int] = 1) -> int:
+    """Print a hint; tell `check` how many you took.
+
+    Args:
+        k: which one, from 1 on.
+    """
+    bug = named(number)
+    hints = bug.told("HINTS")
+    if not 1 <= k <= len(hints):
+        raise BugError(f"bug {bug.number} has hints 1 to {len(hints)}")
+    print(hints[k - 1])
+    return 0
+
+
+def check(
+    number: Positional[str],
+    file: Positional[Path],
+    hints: int = 0,
+    json: bool = False,
+) -> int:
+    """Grade an answer: exit code 0 for full marks, 1 for less.
+
+    Args:
+        file: answer.py, with the mended trainer.py beside it.
+        hints: that were taken; each costs 5 points.
+        json: for machines.
+    """
+    # Only here: the other commands need no torch.
+    from lockstep.bugs import grading
+    from lockstep.grading.criteria import CannotGradeError
+
+    bug = named(number)
+    if not 0 <= hints <= len(bug.told("HINTS")):
+        raise BugError(f"bug {bug.number} has {len(bug.told('HINTS'))} hints")
+    try:
+        report = grading.grade(bug, file, hints)
+    except CannotGradeError as error:
+        raise BugError(str(error)) from None
+    if json:
+        print(dumps(report.as_json()))
+    else:
+        print(report)
+        if report.solved:
+            print(f"\nyou say: {report.symptom}\n\n{bug.story()}")
+    return 0 if report.score == report.full else 1
+
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "list": listed,
+    "start": start,
+    "hint": hint,
+    "check": check,
+    "solution": solution,
+}
+
+
+def main(args: list[str]) -> int:
+    """`lockstep bug COMMAND …`; the exit code is 2 for what cannot be done."""
+    try:
+        return tyro.extras.subcommand_cli_from_dict(
+            COMMANDS, prog="lockstep bug", args=args
+        )
+    except BugError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2

@@ -1,0 +1,141 @@
+"""`lockstep drill …`: the interview cut in five stages, by the clock."""
+
+import sys
+import time
+from collections.abc import Callable
+from json import dumps
+from pathlib import Path
+from textwrap import indent
+
+import tyro
+from tyro.conf import Positional
+
+from lockstep.drills.stages import Drill, drills
+
+
+class DrillError(Exception):
+    """What cannot be done; the message is one line."""
+
+
+def named(number: str) -> Drill:
+    """The drill of that number."""
+    known = drills()
+    if found := known.get(number):
+        return found
+    raise DrillError(f"there is no drill {number}; there is {', '.join(known)}")
+
+
+def own(drill: Drill, folder: Path) -> Path:
+    """The reader's file in a folder."""
+    return folder / f"drill_{drill.number}{drill.solution.suffix}"
+
+
+def listed(json: bool = False) -> int:
+    """All drills.
+
+    Args:
+        json: for machines.
+    """
+    found = [
+        {"drill": number, "title": one.title, "minutes": one.minutes}
+        for number, one in drills().items()
+    ]
+    if json:
+        print(dumps(found))
+    else:
+        for one in found:
+            print(f"{one['drill']}  {one['title']}, {one['minutes']} minutes")
+    return 0
+
+
+def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
+    """Write what a drill begins with, and start its clock.
+
+    Args:
+        folder: where to; it is made.
+    """
+    drill = named(number)
+    target = own(drill, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(drill.start.read_text("utf-8"))
+    except FileExistsError:
+        raise DrillError(
+            f"{target} is there already; move it, or name another folder"
+        ) from None
+    target.with_suffix(".clock").write_text(str(time.time()), "utf-8")
+    print(f"{drill.title}, {drill.minutes} minutes\n")
+    print(f"{drill.told('task')}\n")
+    print(target)
+    return 0
+
+
+def check(
+    number: Positional[str],
+    file: Positional[Path | None] = None,
+    json: bool = False,
+    answers: bool = False,
+) -> int:
+    """Grade what is there: exit code 0 for full marks, 1 for less.
+
+    Args:
+        file: drill_N.py of this folder, if none is named.
+        json: for machines.
+        answers: show the strong answers before there are full marks.
+    """
+    # Only here: the other commands need no torch.
+    from lockstep.drills.stages.running import graded
+    from lockstep.grading.criteria import CannotGradeError
+
+    drill = named(number)
+    file = file or own(drill, Path())
+    gone = minutes(file)
+    late = gone is None or gone >= drill.minutes / 2
+    try:
+        report = graded(drill, file, late)
+    except CannotGradeError as error:
+        raise DrillError(str(error)) from None
+    full = report.score == report.full
+    if json:
+        found = report.as_json()
+        found["drill"] = found.pop("lab")
+        print(dumps({**found, "minutes": gone}))
+        return 0 if full else 1
+    if gone is not None:
+        print(f"{gone:.0f} of {drill.minutes} minutes are gone\n")
+    if late:
+        print(f"From half-time on:\n{drill.told('change')}\n")
+    print(report)
+    for question, answer in drill.questions:
+        print(f"\n{question}")
+        if full or answers:
+            print(indent(answer, "    "))
+    return 0 if full else 1
+
+
+def minutes(file: Path) -> float | None:
+    """Since its drill was started; None without a clock beside the file."""
+    try:
+        begun = float(file.with_suffix(".clock").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return (time.time() - begun) / 60
+
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "list": listed,
+    "start": start,
+    "check": check,
+}
+
+
+def main(args: list[str]) -> int:
+    """`lockstep drill COMMAND …`; the exit code is 2 for what it cannot do."""
+    try:
+        return tyro.extras.subcommand_cli_from_dict(
+            COMMANDS, prog="lockstep drill", args=args
+        )
+    except DrillError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2

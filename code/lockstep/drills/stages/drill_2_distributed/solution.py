@@ -1,0 +1,181 @@
+"""Drill 2, lifted to distributed: the same run on any number of ranks.
+
+    torchrun --standalone --nproc-per-node=2 drill_2.py --run-dir DIR
+"""
+# 1. Config: what the run is.  --8<-- [start:config]
+import argparse, json, math, os, shutil, sys, time
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from torch import distributed as dist, nn
+from torch.utils.data import TensorDataset
+
+@dataclass(frozen=True)
+class TrainConfig:
+    run_dir: Path = Path("runs/cut")
+    seed: int = 0
+    global_batch_size: int = 64  # the run's own, whatever the world size
+    micro_batch_size: int = 16
+    max_steps: int = 200
+    learning_rate: float = 3e-3
+    warmup_steps: int = 20
+    clip_norm: float = 1.0
+    dropout: float = 0.1
+    checkpoint_every_steps: int = 50
+
+    def grad_accum_steps(self, world):
+        batch, share = self.global_batch_size, self.micro_batch_size * world
+        if share < 1 or batch < share or batch % share:
+            sys.exit(f"--global-batch-size {batch} must be a multiple of"
+                     f" --micro-batch-size x {world} ranks, here {share}")
+        return batch // share
+# --8<-- [end:config]
+# 2. Data and sampler.  --8<-- [start:data]
+def toy(n=4000, held_out=1000):
+    """(ids, x, y), labelled by a linear teacher: there is a truth to learn."""
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(n + held_out, 32, generator=rng)
+    y = (x @ torch.randn(32, 4, generator=rng)).argmax(1)
+    return TensorDataset(torch.arange(n), x[:n], y[:n]), (x[n:], y[n:])
+
+def sampler(cfg, rank, world, n):
+    """This rank's micro-batches: the global batch comes first, then shares."""
+    batch, accum = cfg.global_batch_size, cfg.grad_accum_steps(world)
+    for at in range(0, cfg.max_steps * batch, batch):
+        epochs, index = np.divmod(np.arange(at, at + batch), n)
+        ids = []
+        for epoch in np.unique(epochs):
+            order = np.random.default_rng([cfg.seed, epoch]).permutation(n)
+            ids.append(order[index[epochs == epoch]])
+        mine = np.concatenate(ids)[rank::world]  # nothing padded or dropped
+        yield from np.split(mine, accum)
+# --8<-- [end:data]
+# 3. Model and optimizer.  --8<-- [start:model]
+def build(cfg):  # seeded alike, so alike on every rank
+    torch.manual_seed(cfg.seed)
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(),
+                          nn.Dropout(cfg.dropout), nn.Linear(64, 4))
+    return model, torch.optim.AdamW(model.parameters())
+
+def learning_rate(cfg, step):  # of the step alone: no scheduler to save
+    warm = min(1.0, (step + 1) / (cfg.warmup_steps + 1))
+    cosine = math.cos(math.pi * step / cfg.max_steps)
+    return cfg.learning_rate * warm * (0.55 + 0.45 * cosine)
+# --8<-- [end:model]
+# 4. Ranks.  --8<-- [start:ranks]
+def join(**where):  # torchrun says: one process, one device, one rank
+    gpu = torch.cuda.is_available()
+    local = int(os.environ["LOCAL_RANK"])  # on this node; the rank is global
+    device = torch.device("cuda", local) if gpu else torch.device("cpu")
+    if gpu: torch.cuda.set_device(device)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", **where)
+    return dist.get_rank(), dist.get_world_size(), device
+
+def wrap(model, device):  # DDP averages gradients; it shards no input
+    return nn.parallel.DistributedDataParallel(model.to(device))
+# --8<-- [end:ranks]
+# 5. One optimizer step.  --8<-- [start:step]
+def train_step(r, source):
+    total, ids, batch = 0, [], r.cfg.global_batch_size
+    accum = r.cfg.grad_accum_steps(r.world)
+    for micro in range(accum):
+        last = micro == accum - 1
+        own, x, y = next(source)
+        x, y = x.to(r.device), y.to(r.device)
+        with nullcontext() if last else r.ddp.no_sync():
+            loss = nn.functional.cross_entropy(r.ddp(x), y, reduction="sum")
+            # A sum over the global count, no mean of means; DDP divides by the
+            # world size.
+            (loss * r.world / batch).backward()
+        total += loss.detach()
+        ids.append(own)
+    norm = nn.utils.clip_grad_norm_(r.ddp.parameters(), r.cfg.clip_norm)
+    # The one value the host reads, and the same on all ranks: they agree.
+    if not math.isfinite(norm.item()):
+        raise FloatingPointError(f"gradient norm {norm.item()}")
+    r.optimizer.step()
+    r.optimizer.zero_grad()
+    return total, torch.cat(ids)
+# --8<-- [end:step]
+# 6. Checkpoint: whole, or not there.  --8<-- [start:checkpoint]
+def save(r, state):
+    root = r.cfg.run_dir / "checkpoints"
+    tmp, final = root / "tmp", root / f"step-{state['step']:08d}"
+    if r.rank == 0:  # replicas are alike
+        shutil.rmtree(tmp, ignore_errors=True)
+        tmp.mkdir()
+        parts = {name: part.state_dict() for name, part in r.parts.items()}
+        torch.save({"state": state, **parts}, tmp / f"rank-{r.rank}.pt")
+        tmp.rename(final)
+    dist.barrier()
+# --8<-- [end:checkpoint]
+# 7. Metrics: every rank speaks.  --8<-- [start:metrics]
+class Log:
+    def __init__(self, run_dir, rank):
+        name = f"rank-{rank}"
+        self.events = (run_dir / "events" / f"{name}.jsonl").open("a", 1)
+        self.samples = (run_dir / "samples" / f"{name}.bin").open("ab", 0)
+        self.who = {"rank": rank}
+
+    def emit(self, event, **what):
+        record = {"event": event, "time": time.time(), **what, **self.who}
+        self.events.write(json.dumps(record) + "\n")
+        return record
+
+    def trained_on(self, step, position, ids):
+        head = int.from_bytes(b"LOCKSTEP"), 0, step, position
+        self.samples.write(np.concatenate([head, [len(ids)], ids]).tobytes())
+
+def evaluate(r, x, y):  # each sample once, on one rank: nothing is padded
+    mine = slice(r.rank, None, r.world)
+    with torch.no_grad():
+        answers = r.ddp.eval()(x[mine].to(r.device)).argmax(1).cpu()
+    dist.all_reduce(right := (answers == y[mine]).sum())
+    return right.item() / len(y)
+# --8<-- [end:metrics]
+# 8. Launch.  --8<-- [start:launch]
+def train(cfg, rank, world, device):
+    for part in ("checkpoints", "events", "samples"):
+        (cfg.run_dir / part).mkdir(parents=True, exist_ok=True)
+    log = Log(cfg.run_dir, rank)
+    data, held_out = toy()
+    n, batch = len(data), cfg.global_batch_size
+    model, optimizer = build(cfg)
+    r = SimpleNamespace(
+        cfg=cfg, rank=rank, world=world, device=device, log=log,
+        ddp=wrap(model, device), optimizer=optimizer,
+        parts={"model": model, "optimizer": optimizer})
+    torch.manual_seed(1000 * (cfg.seed + 1) + rank)  # each its own dropout
+    log.emit("run_started", world_size=world, steps=cfg.max_steps,
+             seed=cfg.seed, dataset_length=n, order="permutation")
+    source = map(data.__getitem__, sampler(cfg, rank, world, n))
+    step = 0
+    while step < cfg.max_steps:
+        optimizer.param_groups[0]["lr"] = rate = learning_rate(cfg, step)
+        step += 1
+        total, ids = train_step(r, source)
+        log.trained_on(step, step * batch, ids)
+        dist.all_reduce(total)
+        loss = total.item() / batch
+        state = {"step": step, "position": step * batch, "loss": loss,
+                 "learning_rate": rate}
+        log.emit("step", **state)
+        if step == cfg.max_steps or step % cfg.checkpoint_every_steps == 0:
+            save(r, state)
+            log.emit("checkpoint_saved", step=step)
+    return log.emit("run_finished", step=step, position=step * batch, loss=loss,
+                    accuracy=evaluate(r, *held_out))
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for f in fields(TrainConfig):
+        flag = "--" + f.name.replace("_", "-")
+        parser.add_argument(flag, type=f.type, default=f.default)
+    last = train(TrainConfig(**vars(parser.parse_args())), *join())
+    if last["rank"] == 0: print(json.dumps(last), flush=True)
+    os._exit(0)  # a thread of gloo may abort an interpreter that finalises
+# --8<-- [end:launch]

@@ -1,0 +1,206 @@
+"""Answers as programs: launched as torchrun does, on ranks that are there."""
+
+import importlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from lockstep.grading.criteria import Report, grade
+from lockstep.trainer.extensions.record import read_samples
+
+from . import Drill
+
+BATCH = 48  # a step's, over all ranks
+_GROUPS = count()  # all ranks meet as often
+
+
+def graded(
+    drill: Drill, file: Path, late: bool = True, seconds: float | None = None
+) -> Report:
+    """What `file` holds now.
+
+    Args:
+        late: whether what changes at half-time counts.
+        seconds: in place of each criterion's own time-out.
+
+    Raises:
+        CannotGradeError: the file is none that can be graded.
+    """
+    if drill.solution.suffix == ".py":
+        report = grade(drill.number, drill.grader, file, seconds)
+    else:
+        report = importlib.import_module(drill.grader).grade(file)
+    asked = [c for c in report.criteria if late or c.name != drill.change]
+    return replace(report, criteria=asked)
+
+
+def needed(answer: ModuleType, *names: str) -> None:
+    """NotImplementedError, unless the answer has these functions."""
+    if not all(hasattr(answer, name) for name in names):
+        raise NotImplementedError
+
+
+def configured(answer: ModuleType, run_dir: Path, **settings: Any) -> Any:
+    """A config of the answer's, with those settings that it knows."""
+    needed(answer, "TrainConfig", "train")
+    usual = {"run_dir": run_dir, "global_batch_size": BATCH, "max_steps": 4}
+    usual |= {"dropout": 0.0, "micro_batch_size": 8, "log_every_steps": 1}
+    # To see a difference.
+    usual |= {"learning_rate": 0.05, "warmup_steps": 1, "clip_norm": 1e9}
+    known = {field.name for field in fields(answer.TrainConfig)}
+    asked = {**usual, **settings}
+    return answer.TrainConfig(**{k: asked[k] for k in asked if k in known})
+
+
+def rank() -> int:
+    """This rank."""
+    return dist.get_rank()
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """One for all ranks, until all are through."""
+    with TemporaryDirectory(prefix="drill-") as name:
+        yield Path(agreed(name))
+        dist.barrier()
+
+
+def agreed(value: Any) -> Any:
+    """What rank 0 has for `value`."""
+    box = [value]
+    dist.broadcast_object_list(box)
+    return box[0]
+
+
+def every(value: Any) -> list[Any]:
+    """Every rank's `value`, on every rank."""
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+@contextmanager
+def torchrun(world: int) -> Iterator[bool]:
+    """Whether this rank is one of the `world` that torchrun has started: they
+    have its environment, and no group yet. The others wait at the end."""
+    # What c10d writes of a rank that is lost is not for the reader.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    mine, ranks = dist.get_rank(), dist.get_world_size()
+    server = None
+    if mine == 0:
+        server = dist.TCPStore("127.0.0.1", 0, is_master=True)
+    port = agreed(server.port if server else 0)
+    store = server or dist.TCPStore("127.0.0.1", port)
+    dist.destroy_process_group()
+    environment = {
+        "RANK": mine,
+        "LOCAL_RANK": mine,
+        "WORLD_SIZE": world,
+        "LOCAL_WORLD_SIZE": world,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "TORCHELASTIC_USE_AGENT_STORE": True,  # the store is there already
+        "CUDA_VISIBLE_DEVICES": "",  # one GPU would be asked for twice
+    }
+    with patch.dict(os.environ, {k: str(environment[k]) for k in environment}):
+        yield mine < world
+    # Not after an error: the others would wait, and the rank is lost anyway.
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    dist.init_process_group(
+        "gloo",
+        store=dist.PrefixStore(f"after-{next(_GROUPS)}", store),
+        rank=mine,
+        world_size=ranks,
+    )
+
+
+def launched(answer: ModuleType, cfg: Any, world: int | None = None) -> Any:
+    """The last event of a run on `world` ranks; None on the others."""
+    needed(answer, "join")
+    with torchrun(world or dist.get_world_size()) as started:
+        return answer.train(cfg, *answer.join()) if started else None
+
+
+@contextmanager
+def built(answer: ModuleType, sgd: bool = False) -> Iterator[SimpleNamespace]:
+    """The model and the optimizer that a run builds last. Adam hides a gradient
+    of the wrong scale, so it may be taken away."""
+    needed(answer, "build")
+    made, build = SimpleNamespace(model=None, optimizer=None), answer.build
+
+    def building(cfg: Any) -> Any:
+        made.model, made.optimizer = build(cfg)
+        if sgd:
+            parameters = made.model.parameters()
+            made.optimizer = torch.optim.SGD(parameters, lr=0.1)
+        return made.model, made.optimizer
+
+    with patch.object(answer, "build", building):
+        yield made
+
+
+def replayed(
+    answer: ModuleType, cfg: Any, order: np.ndarray, sgd: bool = False
+) -> tuple[Any, list[float]]:
+    """The model, and each step's loss, of a plain loop over `order`, which is
+    made of the answer's parts."""
+    needed(answer, "toy", "build", "learning_rate")
+    data, _ = answer.toy()
+    with built(answer, sgd):
+        model, optimizer = answer.build(cfg)
+    losses = []
+    for step, ids in enumerate(np.split(order, cfg.max_steps)):
+        _, x, y = data[ids]
+        optimizer.param_groups[0]["lr"] = answer.learning_rate(cfg, step)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def told(run_dir: Path, event: str = "") -> list[dict[str, Any]]:
+    """The events of a run, file by file; all, or those of one name."""
+    lines = [
+        json.loads(line)
+        for path in sorted(run_dir.rglob("*.jsonl"))
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    return [one for one in lines if event in ("", one.get("event"))]
+
+
+def trained(run_dir: Path) -> dict[tuple[int, int], list[int]]:
+    """The ids that each attempt's step trained on, of all ranks, sorted."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for path in sorted(run_dir.rglob("*.bin")):
+        for one in read_samples(path):
+            share = found.setdefault((one.attempt, one.step), [])
+            share += one.ids.tolist()
+    return {key: sorted(found[key]) for key in sorted(found)}
+
+
+def weights(model: torch.nn.Module) -> list[float]:
+    """All of them, in a row."""
+    parts = [weight.detach().flatten() for weight in model.parameters()]
+    return torch.cat(parts).tolist()
+
+
+def close(found: Any, expected: Any) -> bool:
+    """But for the order of additions."""
+    return np.shape(found) == np.shape(expected) and bool(
+        np.allclose(found, expected, rtol=1e-3, atol=1e-5)
+    )
