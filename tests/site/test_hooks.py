@@ -86,7 +86,7 @@ def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
     scratch: Path, node_modules: Path
 ) -> None:
     cells = [
-        new_markdown_cell("# A lab\n\nDo it."),
+        new_markdown_cell("# A `lab` of one\n\nDo it."),
         new_code_cell(
             "# @title What it needs\nFILES = {}",
             metadata={"tags": ["folded"]},
@@ -114,6 +114,9 @@ def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
     html = (specimen / str(read["href"]) / "index.html").read_text()
     shown = BeautifulSoup(html, "html.parser").select_one("article")
     assert shown is not None
+    skip = BeautifulSoup(html, "html.parser").select_one("a.md-skip")
+    assert skip is not None
+    assert shown.select_one(str(skip["href"])), "its heading has another id"
     assert shown.select("script, style, [class^=jp-], [tabindex]") == []
     assert [p.get_text() for p in shown.select("p")] == ["Do it."]
     folded, code, printed = shown.select(".highlight > pre > code")

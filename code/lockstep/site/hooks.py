@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from json import dumps
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.structure.toc import AnchorLink
 from mkdocs.utils import get_relative_url
 
 from lockstep.planner import page as planner_page
@@ -114,8 +116,14 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
     """Give a notebook the site's style. Reserve the height of each diagram, so
     that drawing it moves no text."""
     if page.file.src_uri.endswith(".ipynb"):
-        return plain(html)
+        return plain(html, list(_ids(page.toc)))
     return _DIAGRAM.sub(_reserve, html)
+
+
+def _ids(toc: Iterable[AnchorLink]) -> Iterator[str]:
+    for heading in toc:
+        yield heading.id
+        yield from _ids(heading.children)
 
 
 def _root(config: MkDocsConfig) -> Path:

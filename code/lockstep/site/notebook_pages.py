@@ -6,12 +6,20 @@ and labels that a screen reader stumbles over. Its cells' text is kept.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from bs4 import BeautifulSoup, PageElement, Tag
 
 
-def plain(html: str) -> str:
+def plain(html: str, ids: Sequence[str]) -> str:
     """The cells alone: text as on any page, code and what it printed; a cell
-    with the tag `folded` opens on demand."""
+    with the tag `folded` opens on demand.
+
+    Args:
+        ids: of the headings, in the table of contents. mkdocs-jupyter gives
+            others to those with code in them.
+    """
     found = BeautifulSoup(html, "html.parser")
     new = BeautifulSoup("", "html.parser")
     for cell in found.select(".jp-Cell[id]"):
@@ -29,6 +37,11 @@ def plain(html: str) -> str:
             printed = cell.select(".jp-OutputArea-output pre")
             if said := "".join(pre.get_text() for pre in printed):
                 new.append(_block(new, said))
+    headings = new.find_all(re.compile(r"h[1-6]"))
+    for heading, name in zip(headings, ids, strict=True):
+        heading["id"] = name
+        for anchor in heading.select(".headerlink"):
+            anchor["href"] = f"#{name}"
     return str(new)
 
 
