@@ -114,16 +114,20 @@ def left_in(run_dir: Path, world: int, attempt: int, seen: list[Any]) -> Run:
     return Run(events, samples, seen)
 
 
+class Forks(ranks.Ranks):
+    """Ranks that are forks of this process: what it has loaded, they have."""
+
+    context = get_context("fork")
+
+
 def on_ranks(world: int, work: Callable[..., Any], *args: Any) -> list[Any]:
     """What `work(*args)` returned on each of `world` forks of this process.
 
     Raises:
         RunFailed: one of them raised, died, or hung.
     """
-    with patch.object(ranks, "SERVER", get_context("fork")):
-        forked = ranks.Ranks(world, _ended_in_time, work, *args)
     try:
-        return forked.results(SECONDS)
+        return Forks(world, _ended_in_time, work, *args).results(SECONDS)
     except ranks.RankError as error:
         kind, said = error.cause
         line = re.sub(r"\x1b\[\d*m", "", said).strip().partition("\n")[0]

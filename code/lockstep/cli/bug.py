@@ -1,26 +1,19 @@
 """`lockstep bug …`: a broken trainer to mend, and a grader for the proof."""
 
-import sys
 from collections.abc import Callable
 from json import dumps
 from pathlib import Path
 
-import tyro
 from tyro.conf import Positional
 
 from lockstep.bugs import Bug, bugs
-
-
-class BugError(Exception):
-    """What cannot be done; the message is one line."""
+from lockstep.cli import exercises
+from lockstep.cli.exercises import ExerciseError
 
 
 def named(number: str) -> Bug:
-    """The bug of that number, with or without its zero."""
-    known = bugs()
-    if found := known.get(number.zfill(2)):
-        return found
-    raise BugError(f"there is no bug {number}; there is {', '.join(known)}")
+    """The bug of that number."""
+    return exercises.named("bug", number, bugs())
 
 
 def listed(json: bool = False) -> int:
@@ -32,12 +25,7 @@ def listed(json: bool = False) -> int:
     found = [
         {"bug": number, "title": bug.title} for number, bug in bugs().items()
     ]
-    if json:
-        print(dumps(found))
-    else:
-        for one in found:
-            print(f"{one['bug']}  {one['title']}")
-    return 0
+    return exercises.listed(found, "{bug}  {title}", json)
 
 
 def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
@@ -65,9 +53,7 @@ def written(files: dict[str, str], target: Path) -> int:
     try:
         target.mkdir(parents=True)
     except FileExistsError:
-        raise BugError(
-            f"{target} is there already; move it, or name another folder"
-        ) from None
+        raise exercises.is_there(target) from None
     for name, text in files.items():
         (target / name).write_text(text, encoding="utf-8")
     print(target / "answer.py")
@@ -83,7 +69,7 @@ def hint(number: Positional[str], k: Positional[int] = 1) -> int:
     bug = named(number)
     hints = bug.told("HINTS")
     if not 1 <= k <= len(hints):
-        raise BugError(f"bug {bug.number} has hints 1 to {len(hints)}")
+        raise ExerciseError(f"bug {bug.number} has hints 1 to {len(hints)}")
     print(hints[k - 1])
     return 0
 
@@ -107,11 +93,13 @@ def check(
 
     bug = named(number)
     if not 0 <= hints <= len(bug.told("HINTS")):
-        raise BugError(f"bug {bug.number} has {len(bug.told('HINTS'))} hints")
+        raise ExerciseError(
+            f"bug {bug.number} has {len(bug.told('HINTS'))} hints"
+        )
     try:
         report = grading.grade(bug, file, hints)
     except CannotGradeError as error:
-        raise BugError(str(error)) from None
+        raise ExerciseError(str(error)) from None
     if json:
         print(dumps(report.as_json()))
     else:
@@ -132,10 +120,4 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 def main(args: list[str]) -> int:
     """`lockstep bug COMMAND …`; the exit code is 2 for what cannot be done."""
-    try:
-        return tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="lockstep bug", args=args
-        )
-    except BugError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return exercises.run("bug", COMMANDS, args)

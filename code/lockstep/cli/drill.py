@@ -1,28 +1,21 @@
 """`lockstep drill …`: the interview cut in five stages, by the clock."""
 
-import sys
 import time
 from collections.abc import Callable
 from json import dumps
 from pathlib import Path
 from textwrap import indent
 
-import tyro
 from tyro.conf import Positional
 
+from lockstep.cli import exercises
+from lockstep.cli.exercises import ExerciseError
 from lockstep.drills.stages import Drill, drills
-
-
-class DrillError(Exception):
-    """What cannot be done; the message is one line."""
 
 
 def named(number: str) -> Drill:
     """The drill of that number."""
-    known = drills()
-    if found := known.get(number):
-        return found
-    raise DrillError(f"there is no drill {number}; there is {', '.join(known)}")
+    return exercises.named("drill", number, drills())
 
 
 def own(drill: Drill, folder: Path) -> Path:
@@ -40,12 +33,8 @@ def listed(json: bool = False) -> int:
         {"drill": number, "title": one.title, "minutes": one.minutes}
         for number, one in drills().items()
     ]
-    if json:
-        print(dumps(found))
-    else:
-        for one in found:
-            print(f"{one['drill']}  {one['title']}, {one['minutes']} minutes")
-    return 0
+    line = "{drill}  {title}, {minutes} minutes"
+    return exercises.listed(found, line, json)
 
 
 def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
@@ -56,14 +45,7 @@ def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
     """
     drill = named(number)
     target = own(drill, folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with target.open("x", encoding="utf-8") as file:
-            file.write(drill.start.read_text("utf-8"))
-    except FileExistsError:
-        raise DrillError(
-            f"{target} is there already; move it, or name another folder"
-        ) from None
+    exercises.write(target, drill.start.read_text("utf-8"))
     target.with_suffix(".clock").write_text(str(time.time()), "utf-8")
     print(f"{drill.title}, {drill.minutes} minutes\n")
     print(f"{drill.told('task')}\n")
@@ -95,7 +77,7 @@ def check(
     try:
         report = graded(drill, file, late)
     except CannotGradeError as error:
-        raise DrillError(str(error)) from None
+        raise ExerciseError(str(error)) from None
     full = report.score == report.full
     if json:
         found = report.as_json()
@@ -132,10 +114,4 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 def main(args: list[str]) -> int:
     """`lockstep drill COMMAND …`; the exit code is 2 for what it cannot do."""
-    try:
-        return tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="lockstep drill", args=args
-        )
-    except DrillError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return exercises.run("drill", COMMANDS, args)

@@ -1,26 +1,19 @@
 """`lockstep lab …`: a starter to fill in, and a grader for it."""
 
-import sys
 from collections.abc import Callable
 from json import dumps
 from pathlib import Path
 
-import tyro
 from tyro.conf import Positional
 
+from lockstep.cli import exercises
+from lockstep.cli.exercises import ExerciseError
 from lockstep.labs import Lab, labs
 
 
-class LabError(Exception):
-    """What cannot be done; the message is one line."""
-
-
 def named(number: str) -> Lab:
-    """The lab of that number, with or without its zero."""
-    known = labs()
-    if found := known.get(number.zfill(2)):
-        return found
-    raise LabError(f"there is no lab {number}; there is {', '.join(known)}")
+    """The lab of that number."""
+    return exercises.named("lab", number, labs())
 
 
 def listed(json: bool = False) -> int:
@@ -32,12 +25,7 @@ def listed(json: bool = False) -> int:
     found = [
         {"lab": number, "title": lab.title} for number, lab in labs().items()
     ]
-    if json:
-        print(dumps(found))
-    else:
-        for one in found:
-            print(f"{one['lab']}  {one['title']}")
-    return 0
+    return exercises.listed(found, "{lab}  {title}", json)
 
 
 def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
@@ -62,14 +50,7 @@ def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
 
 def written(lab: Lab, part: str, target: Path) -> int:
     """Write a part of a lab; what is there stays."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with target.open("x", encoding="utf-8") as file:
-            file.write(lab.file(part).read_text("utf-8"))
-    except FileExistsError:
-        raise LabError(
-            f"{target} is there already; move it, or name another folder"
-        ) from None
+    exercises.write(target, lab.file(part).read_text("utf-8"))
     print(target)
     return 0
 
@@ -90,7 +71,7 @@ def grade(
     try:
         report = criteria.grade(lab.number, lab.grader, file)
     except criteria.CannotGradeError as error:
-        raise LabError(str(error)) from None
+        raise ExerciseError(str(error)) from None
     if json:
         print(dumps(report.as_json()))
     else:
@@ -108,10 +89,4 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 def main(args: list[str]) -> int:
     """`lockstep lab COMMAND …`; the exit code is 2 for what cannot be done."""
-    try:
-        return tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="lockstep lab", args=args
-        )
-    except LabError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return exercises.run("lab", COMMANDS, args)

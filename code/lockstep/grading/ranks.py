@@ -39,6 +39,8 @@ class RankError(Exception):
 class Ranks:
     """`world` processes that run `work(*args)` as the ranks of one group."""
 
+    context: Any = SERVER  # how they are started
+
     def __init__(
         self, world: int, work: Callable[..., Any], *args: Any
     ) -> None:
@@ -47,8 +49,8 @@ class Ranks:
         self.pipes: list[Connection] = []
         self.processes = []
         for rank in range(world):
-            mine, theirs = SERVER.Pipe(duplex=False)
-            process = SERVER.Process(
+            mine, theirs = self.context.Pipe(duplex=False)
+            process = self.context.Process(
                 target=_rank, args=(rank, world, path, theirs, work, args)
             )
             process.start()
