@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -181,3 +183,34 @@ def test_what_is_there_is_kept(
     assert main(["drill", "start", "1", str(tmp_path)]) == 2
     assert "is there already" in capsys.readouterr().err
     assert file.read_text() == "half done"
+
+
+def run_as_it_is_typed(
+    drill: Drill, folder: Path, rate: str
+) -> subprocess.CompletedProcess:
+    """The solution as a program, on one rank."""
+    launcher = ["-m", "torch.distributed.run", "--standalone"]
+    if drill.number == "1":
+        launcher = []
+    settings = {"run-dir": folder, "max-steps": 3, "learning-rate": rate}
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+    return subprocess.run(
+        [sys.executable, *launcher, str(drill.solution), *flags],
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("drill", DRILLS[:3], ids=lambda drill: drill.name)
+def test_a_solution_runs_as_a_program(drill: Drill, tmp_path: Path) -> None:
+    done = run_as_it_is_typed(drill, tmp_path, "0.01")
+    assert json.loads(done.stdout.splitlines()[-1])["step"] == 3
+
+
+@pytest.mark.parametrize("drill", DRILLS[:2], ids=lambda drill: drill.name)
+def test_a_solution_ends_when_gradients_are_not_finite(
+    drill: Drill, tmp_path: Path
+) -> None:
+    done = run_as_it_is_typed(drill, tmp_path, "inf")
+    assert done.returncode
+    assert "FloatingPointError: gradient norm nan" in done.stderr

@@ -1,11 +1,13 @@
 """Lab 09's scenarios, and the command that shows them."""
 
 import string
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lockstep.cli import main as lockstep
+from lockstep.labs.lab_09_interview_scenarios import example
 from lockstep.labs.lab_09_interview_scenarios.__main__ import main
 from lockstep.labs.lab_09_interview_scenarios.scenario import (
     PARTS,
@@ -114,3 +116,17 @@ def test_a_scenario_that_is_not_there_is_one_line(
 ) -> None:
     assert main(["D1"]) == 2
     assert capsys.readouterr().err == "error: there is no scenario D1\n"
+
+
+def test_the_example_of_the_page_does_not_fit() -> None:
+    scenario, answer = SCENARIOS["A2"], example.ANSWERS["A2"]
+    assert scenario.illegal(answer) == ""
+    assert scenario.too_big(answer)
+
+
+def test_an_illegal_layout_is_told_by_the_planner() -> None:
+    answer = example.ANSWERS["A2"]
+    said = SCENARIOS["A2"].illegal(replace(answer, layout={"tp": 7}))
+    assert said.startswith("A2: ")
+    said = SCENARIOS["A2"].illegal(replace(answer, layout={}))
+    assert said == "A2: it asks for a layout"

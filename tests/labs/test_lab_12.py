@@ -1,6 +1,13 @@
 """Lab 12: what its grader and its page take as given."""
 
-from lockstep.labs.lab_12_design.grader import FASTEST, TASK, USABLE, planned
+from lockstep.labs.lab_12_design import solution
+from lockstep.labs.lab_12_design.grader import (
+    CRITERIA,
+    FASTEST,
+    TASK,
+    USABLE,
+    planned,
+)
 from lockstep.planner.questions import CLUSTER, MODEL, STATE, cluster_of
 from lockstep.planner.search import search
 
@@ -12,3 +19,8 @@ def test_what_the_search_finds() -> None:
     assert planned(FASTEST)["step_seconds"].value == best
     # However deep a pipeline is, a sample must be split.
     assert all(choice["tp"] * choice["cp"] > 1 for choice, _ in found)
+
+
+def test_the_design_that_the_page_shows_holds() -> None:
+    for criterion in CRITERIA:
+        criterion.check(solution)

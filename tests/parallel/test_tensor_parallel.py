@@ -286,6 +286,8 @@ def alone() -> float:
     x = drawn(BATCH, SEQUENCE, HIDDEN)
     with Traffic() as traffic:
         torch.testing.assert_close(block(x), full(x))
+        bare = nn.Linear(HIDDEN, HIDDEN, bias=False)
+        torch.testing.assert_close(RowParallelLinear(bare)(x), bare(x))
     return traffic.sent
 
 
