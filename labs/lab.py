@@ -69,7 +69,7 @@ for name, text in FILES.items():
 
 # %% language="bash"
 # export OMP_NUM_THREADS=1  # or torchrun says that it sets it
-# torchrun --standalone --nproc-per-node=2 \
+# python -m torch.distributed.run --standalone --nproc-per-node=2 \
 #     -m lockstep.labs.{{ lab.name }}.demo solution.py
 
 #: endif
