@@ -1,20 +1,20 @@
 """What an answer to a bug gets: for its proof, and for its fix."""
 
 import hashlib
-import io
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from lockstep.grading.criteria import (
-    CannotGradeError,
     Outcome,
     Report,
     can_be_loaded,
+    ended_by,
+    imported,
     load,
+    quietly,
+    read,
 )
 from lockstep.grading.ranks import PRELOAD, SERVER, RankError, Ranks
 
@@ -77,8 +77,8 @@ def grade(bug: Bug, file: Path, hints: int = 0, seconds: float = 120) -> Graded:
     fix = file.with_name("trainer.py")
     digest = hashlib.sha256(read(file) + read(fix)).hexdigest()
     SERVER.set_forkserver_preload([*PRELOAD, f"{__package__}.exam"])
-    symptom = imported(file, symptom_of, file)
-    imported(fix, can_be_loaded, fix)
+    symptom = imported(file, symptom_of)
+    imported(fix, can_be_loaded)
     found = {"symptom": ("passed", "")}
     if not symptom:
         found["symptom"] = "not attempted", "put one line into SYMPTOM"
@@ -157,14 +157,9 @@ def mended(
 
 def ended_badly(error: RankError, seconds: float) -> tuple[str, str]:
     """The status of what did not come to an end of its own."""
-    kind, said = error.cause
-    if kind == "NotImplementedError":
+    if error.cause[0] == "NotImplementedError":
         return "not attempted", "write `prove`"
-    if kind:
-        return "failed", f"{kind}: {said.strip().partition(chr(10))[0]}"
-    if "no answer" in str(error):
-        return "failed", f"it did not end within {seconds:g} s"
-    return "failed", f"{error} without a word"
+    return "failed", ended_by(error, seconds)
 
 
 def prove(file: Path, trainer: Path) -> str | None:
@@ -182,32 +177,6 @@ def prove(file: Path, trainer: Path) -> str | None:
 def symptom_of(file: Path) -> str:
     """The answer's, on one line."""
     return " ".join(str(getattr(load(file), "SYMPTOM", "")).split())
-
-
-def quietly(work: Callable[..., Any], *args: Any) -> Any:
-    """`work(*args)`; what it prints is not heard."""
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        return work(*args)
-
-
-def read(path: Path) -> bytes:
-    """A file that is to be graded."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CannotGradeError(f"{path}: {error.strerror}") from None
-
-
-def imported(path: Path, work: Callable[..., Any], *args: Any) -> Any:
-    """What `work` finds in a file, in a process that may be killed."""
-    try:
-        return Ranks(1, work, *args).results(60)[0]
-    except RankError as error:
-        kind, said = error.cause
-        why = f"{kind}: {said}" if kind else str(error)
-        raise CannotGradeError(
-            f"{path} cannot be imported: {why.partition(chr(10))[0]}"
-        ) from None
 
 
 def written(folder: Path, text: str) -> Path:

@@ -112,19 +112,9 @@ def grade(
     Raises:
         CannotGradeError: the file cannot be read, or not be imported.
     """
-    try:
-        text = file.read_bytes()
-    except OSError as error:
-        raise CannotGradeError(f"{file}: {error.strerror}") from None
+    text = read(file)
     SERVER.set_forkserver_preload([*PRELOAD, grader])  # if it is not up yet
-    try:
-        Ranks(1, can_be_loaded, file).results(60)
-    except RankError as error:
-        kind, said = error.cause
-        why = f"{kind}: {said}" if kind else str(error)
-        raise CannotGradeError(
-            f"{file} cannot be imported: {why.partition(chr(10))[0]}"
-        ) from None
+    imported(file, can_be_loaded)
     outcomes: dict[str, Outcome] = {}
     criteria: list[Criterion] = importlib.import_module(grader).CRITERIA
     for number, criterion in enumerate(criteria):
@@ -161,16 +151,19 @@ def judged(criterion: Criterion, seconds: float, *job: Any) -> tuple[str, str]:
         kind, said = error.cause
         if kind == "NotImplementedError":
             return "not attempted", criterion.hint
-        if kind == "AssertionError":
-            why = said
-        elif kind:
-            why = f"{kind}: {said.partition(chr(10))[0]}"
-        elif "no answer" in str(error):
-            why = f"it did not end within {seconds:g} s"
-        else:
-            why = f"{error} without a word"
+        why = said if kind == "AssertionError" else ended_by(error, seconds)
         return "failed", f"{why}. {criterion.hint}"
     return "passed", ""
+
+
+def ended_by(error: RankError, seconds: float) -> str:
+    """Why ranks that had `seconds` came to no end of their own, on a line."""
+    kind, said = error.cause
+    if kind:
+        return f"{kind}: {said.strip().partition(chr(10))[0]}"
+    if "no answer" in str(error):
+        return f"it did not end within {seconds:g} s"
+    return f"{error} without a word"
 
 
 def attempt(grader: str, number: int, file: Path, swapped: list[str]) -> Any:
@@ -188,10 +181,29 @@ def attempt(grader: str, number: int, file: Path, swapped: list[str]) -> Any:
     answer = load(file)
     for name in swapped:
         setattr(answer, name, getattr(module.reference, name))
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        found = criterion.check(answer)
+    found = quietly(criterion.check, answer)
     dist.barrier()  # a rank that has left would break the others' connections
     return found
+
+
+def read(file: Path) -> bytes:
+    """What is to be graded."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise CannotGradeError(f"{file}: {error.strerror}") from None
+
+
+def imported(file: Path, work: Callable[[Path], Any]) -> Any:
+    """What `work` finds in a file, in a process that may be killed."""
+    try:
+        return Ranks(1, work, file).results(60)[0]
+    except RankError as error:
+        kind, said = error.cause
+        why = f"{kind}: {said}" if kind else str(error)
+        raise CannotGradeError(
+            f"{file} cannot be imported: {why.partition(chr(10))[0]}"
+        ) from None
 
 
 def can_be_loaded(file: Path) -> None:
@@ -206,6 +218,18 @@ def load(file: Path) -> ModuleType:
         raise ImportError("its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[NAME] = module  # dataclasses look for their module
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        spec.loader.exec_module(module)
+    quietly(spec.loader.exec_module, module)
     return module
+
+
+def quietly(work: Callable[..., Any], *args: Any) -> Any:
+    """`work(*args)`; what it prints is not heard."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        return work(*args)
+
+
+def named(answer: Any, name: str) -> Any:
+    """The answer's function or class, if there is one yet."""
+    if not hasattr(answer, name):
+        raise NotImplementedError
+    return getattr(answer, name)

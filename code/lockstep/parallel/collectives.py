@@ -10,7 +10,7 @@ from torch import Tensor
 Group = dist.ProcessGroup | None
 
 
-def place(group: Group) -> tuple[int, int]:
+def place(group: Group = None) -> tuple[int, int]:
     """This rank's number in the group, and how many ranks it has."""
     return dist.get_rank(group), dist.get_world_size(group)
 

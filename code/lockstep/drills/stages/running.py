@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from lockstep.grading.criteria import Report, grade
+from lockstep.grading.criteria import Report, grade, named
 from lockstep.trainer.extensions.record import read_samples
 
 from . import Drill
@@ -48,8 +48,8 @@ def graded(
 
 def needed(answer: ModuleType, *names: str) -> None:
     """NotImplementedError, unless the answer has these functions."""
-    if not all(hasattr(answer, name) for name in names):
-        raise NotImplementedError
+    for name in names:
+        named(answer, name)
 
 
 def configured(answer: ModuleType, run_dir: Path, **settings: Any) -> Any:

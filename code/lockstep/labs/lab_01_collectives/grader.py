@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lockstep.grading.criteria import Criterion
+from lockstep.grading.criteria import Criterion, named
 from lockstep.grading.traffic import Call, Traffic
 from lockstep.parallel import collectives as reference
 
@@ -24,8 +24,7 @@ NAMES = (
 @contextmanager
 def only(answer: ModuleType, name: str) -> Iterator[Callable[..., None]]:
     """The answer's function, beside sound ones: one mistake costs once."""
-    if not hasattr(answer, name):
-        raise NotImplementedError
+    named(answer, name)
     sound = {n: getattr(reference, n) for n in NAMES if n != name}
     with patch.multiple(answer, create=True, **sound):
         yield getattr(answer, name)
@@ -42,14 +41,9 @@ def same(found: Tensor, expected: Tensor, what: str) -> None:
     assert torch.equal(found, expected), told
 
 
-def me() -> tuple[int, int]:
-    """This rank, and how many there are."""
-    return dist.get_rank(), dist.get_world_size()
-
-
 def reduce_scatters(answer: ModuleType) -> None:
     """Parts of three sizes, one of them empty."""
-    rank, ranks = me()
+    rank, ranks = reference.place()
     sizes = [2, 0, 3][:ranks]
     inputs = [given(p, rank, size) for p, size in enumerate(sizes)]
     before = [one.clone() for one in inputs]
@@ -64,7 +58,7 @@ def reduce_scatters(answer: ModuleType) -> None:
 
 def all_gathers(answer: ModuleType) -> None:
     """Parts of three sizes, one of them empty."""
-    rank, ranks = me()
+    rank, ranks = reference.place()
     sizes = [2, 0, 3][:ranks]
     outputs = [torch.zeros(size, dtype=torch.float64) for size in sizes]
     with only(answer, "ring_all_gather") as act:
@@ -75,7 +69,7 @@ def all_gathers(answer: ModuleType) -> None:
 
 def all_reduces(answer: ModuleType) -> None:
     """Lengths that ranks divide, and others."""
-    rank, ranks = me()
+    rank, ranks = reference.place()
     with only(answer, "ring_all_reduce") as act:
         for shape in ((3, 2), (2, 5), (1,), (7,)):
             size = torch.Size(shape).numel()
@@ -88,7 +82,7 @@ def all_reduces(answer: ModuleType) -> None:
 
 def broadcasts(answer: ModuleType) -> None:
     """From each rank in turn."""
-    rank, ranks = me()
+    rank, ranks = reference.place()
     with only(answer, "tree_broadcast") as act:
         for src in range(ranks):
             tensor = given(0, rank, 3)
@@ -99,7 +93,7 @@ def broadcasts(answer: ModuleType) -> None:
 
 def exchanges(answer: ModuleType) -> None:
     """No two messages are of one size."""
-    rank, ranks = me()
+    rank, ranks = reference.place()
     inputs = [given(to, rank, rank + 2 * to) for to in range(ranks)]
     outputs = [
         torch.zeros(source + 2 * rank, dtype=torch.float64)
@@ -114,7 +108,7 @@ def exchanges(answer: ModuleType) -> None:
 
 def keeps_dtypes(answer: ModuleType) -> None:
     """What comes of a large number is what comes of 1, times that number."""
-    _, ranks = me()
+    _, ranks = reference.place()
 
     def reduced(dtype: torch.dtype, each: int) -> Tensor:
         with only(answer, "ring_all_reduce") as act:
@@ -136,7 +130,7 @@ def keeps_dtypes(answer: ModuleType) -> None:
 
 def on_all(answer: ModuleType) -> Iterator[tuple[str, Callable[[], None]]]:
     """Each function on parts of equal size, of 4,000 bytes in all."""
-    rank, ranks = me()
+    rank, ranks = reference.place()
     whole = torch.ones(1000 // ranks * ranks)
     parts = list(whole.chunk(ranks))
     part = torch.ones_like(parts[rank])
@@ -170,7 +164,7 @@ def by_messages_alone(answer: ModuleType) -> None:
 
 def sends_little(answer: ModuleType) -> None:
     """As few bytes as the planner says."""
-    _, ranks = me()
+    _, ranks = reference.place()
     for name, act in on_all(answer):
         op = name.removeprefix("ring_")
         if op == name:
@@ -225,7 +219,7 @@ def depth(messages: list[list[Call]]) -> int:
 
 def serves_groups(answer: ModuleType) -> None:
     """Of three ranks of four, in another order."""
-    rank, _ = me()
+    rank, _ = reference.place()
     members = [3, 1, 2]
     group = dist.new_group(members)
     if rank not in members:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lockstep.grading.criteria import Criterion
 from lockstep.grading.traffic import Call, Traffic
+from lockstep.parallel.collectives import place
 
 KIB = 2**10
 SMALL = 256  # bytes that may say which gradients a rank has
@@ -41,11 +42,6 @@ def given(rank: int, step: int = 0) -> Tensor:
     return torch.randn(3, 16, generator=generator)
 
 
-def me() -> tuple[int, int]:
-    """This rank, and how many there are."""
-    return dist.get_rank(), dist.get_world_size()
-
-
 def gradients(module: nn.Module) -> list[Tensor | None]:
     """Of all parameters."""
     return [parameter.grad for parameter in module.parameters()]
@@ -55,7 +51,7 @@ def expected(
     module: Layers, step: int = 0, uses: tuple[tuple[int, ...], ...] = ()
 ) -> list[Tensor | None]:
     """Mean gradients of a step over all ranks, by this process alone."""
-    _, ranks = me()
+    _, ranks = place()
     alone = deepcopy(module)
     alone.zero_grad()
     for rank in range(ranks):
@@ -66,7 +62,7 @@ def expected(
 
 def loss(model: nn.Module, *args: Any, step: int = 0) -> Tensor:
     """Of this rank's batch: a sum."""
-    found: Tensor = model(given(me()[0], step), *args).square().sum()
+    found: Tensor = model(given(place()[0], step), *args).square().sum()
     return found
 
 
@@ -89,7 +85,7 @@ def same(
     """AssertionError, unless gradients are right, but for rounding."""
     for number, (ours, one) in enumerate(zip(found, right, strict=True)):
         theirs = None if one is None else one * times
-        what = f"{when}, rank {me()[0]}'s gradient of layer {number}"
+        what = f"{when}, rank {place()[0]}'s gradient of layer {number}"
         told = f"{what} is {shown(ours)}, not {shown(theirs)}"
         if theirs is None or ours is None:
             assert ours is theirs, told
@@ -116,11 +112,11 @@ def sizes_sent(model: Any) -> list[int]:
 
 def its_state(answer: ModuleType) -> tuple[dict[str, Any], dict[str, Any]]:
     """Before and after, on a rank that starts with its own."""
-    rank, _ = me()
+    rank, _ = place()
     module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     with torch.no_grad():
-        for place, tensor in enumerate(module.state_dict().values()):
-            tensor.fill_(10 * rank + place)
+        for number, tensor in enumerate(module.state_dict().values()):
+            tensor.fill_(10 * rank + number)
     module[0].bias.requires_grad_(False)
     before = {k: v.tolist() for k, v in module.state_dict().items()}
     answer.DataParallel(module)
@@ -167,7 +163,7 @@ def overlaps(answer: ModuleType) -> None:
     """Rank 1 holds its backward pass up until rank 0 is through with its own.
     So on rank 0 no all-reduce can end before then: whoever waits for one inside
     the pass waits for ever."""
-    rank, _ = me()
+    rank, _ = place()
     module = layers(5)
     signal = torch.zeros(1)
 
@@ -215,7 +211,7 @@ def waits_for_no_unused(answer: ModuleType) -> None:
     for uses in ((0, 1), (1, 2)), ((1, 2, 3), (1,)):
         module = layers(4)
         model = answer.DataParallel(module, bucket_mb=ALONE)
-        loss(model, uses[me()[0]]).backward()
+        loss(model, uses[place()[0]]).backward()
         model.wait_for_gradients()
         used = " and ".join(map(str, uses))
         when = f"where ranks use layers {used} of 0 to 3"
@@ -265,7 +261,7 @@ def sends_gradients_once(answer: ModuleType) -> None:
         loss(model).backward()
         model.wait_for_gradients()
     least, most = (
-        Call("all_reduce", 4 * KIB + extra, me()[1]).sent
+        Call("all_reduce", 4 * KIB + extra, place()[1]).sent
         for extra in (0, SMALL)
     )
     told = f"a step sends {traffic.sent:g} bytes, and 4 KiB of gradients take"

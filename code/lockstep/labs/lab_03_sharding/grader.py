@@ -1,7 +1,6 @@
 """Lab 03: what sharded state must hold."""
 
 import gc
-import weakref
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -14,18 +13,12 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import StepLR
 from torch.utils._pytree import tree_leaves
 
-from lockstep.grading.criteria import Criterion
+from lockstep.grading.criteria import Criterion, named
+from lockstep.grading.memory import Memory
 from lockstep.grading.traffic import Call, Traffic
 from lockstep.planner.memory import BYTES, OPTIMIZERS, memory
 
 Params = list[nn.Parameter]
-
-
-def the(answer: ModuleType, name: str) -> Any:
-    """A class of the answer's."""
-    if not hasattr(answer, name):
-        raise NotImplementedError
-    return getattr(answer, name)
 
 
 def drawn(seed: int, *shape: int) -> Tensor:
@@ -81,7 +74,7 @@ def same(mine: Params, plain: Params, when: str) -> None:
 
 def steps(answer: ModuleType) -> None:
     """As on one process, for two optimizers."""
-    sharded = the(answer, "ShardedOptimizer")
+    sharded = named(answer, "ShardedOptimizer")
     optimizers: dict[type[Optimizer], dict[str, Any]] = {
         AdamW: {"lr": 0.1, "weight_decay": 0.5},
         SGD: {"lr": 0.1, "momentum": 0.9},
@@ -113,7 +106,7 @@ SIZES = [256] * 3 + [16] * 6
 def its_state(answer: ModuleType) -> int:
     """Bytes that this rank keeps."""
     params = parameters(*SIZES)
-    ours = the(answer, "ShardedOptimizer")(
+    ours = named(answer, "ShardedOptimizer")(
         params, Watched, lr=0.1, momentum=0.9
     )
     turn(ours, params, 0)
@@ -135,7 +128,7 @@ def is_shared_out(kept: list[int]) -> None:
 
 def groups(answer: ModuleType) -> None:
     """Each with its settings, one that comes later, and a scheduler."""
-    sharded = the(answer, "ShardedOptimizer")
+    sharded = named(answer, "ShardedOptimizer")
     make: Callable[..., Optimizer]
     found: list[list[Tensor]] = []
     for make in (partial(sharded, optimizer_cls=SGD), SGD):
@@ -192,7 +185,7 @@ def trains(answer: ModuleType) -> None:
     """As one process that has all samples: two steps of two micro-batches, and
     what comes out after each."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    mine, plain = the(answer, "ShardedDataParallel")(Model(rank)), Model(0)
+    mine, plain = named(answer, "ShardedDataParallel")(Model(rank)), Model(0)
     ours, theirs = (
         SGD(model.parameters(), lr=0.1, momentum=0.9) for model in (mine, plain)
     )
@@ -235,7 +228,7 @@ def half_frozen() -> nn.Module:
 
 def treats_them(answer: ModuleType) -> None:
     """A frozen module stays as it is; what cannot be cut is refused."""
-    sharded = the(answer, "ShardedDataParallel")
+    sharded = named(answer, "ShardedDataParallel")
     mine, plain = sharded(frozen()), frozen()
     x = drawn(0, 1, 4)
     for model in (mine, plain):
@@ -256,37 +249,6 @@ def treats_them(answer: ModuleType) -> None:
         raise AssertionError(f"{what} raises no ValueError")
 
 
-class Memory(Traffic):
-    """It knows the bytes of all tensors that were made within it, and live."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.storages: dict[int, weakref.ref[Any]] = {}
-        self.peak = 0
-
-    @property
-    def live(self) -> int:
-        """Bytes now."""
-        found = [one() for one in self.storages.values()]
-        return sum(one.nbytes() for one in found if one is not None)
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """Let it happen, and look."""
-        result = super().__torch_dispatch__(func, types, args, kwargs)
-        for one in tree_leaves(result):
-            if isinstance(one, Tensor):
-                storage = one.untyped_storage()
-                self.storages[storage._cdata] = weakref.ref(storage)
-        self.peak = max(self.peak, self.live)
-        return result
-
-
 LAYERS, WIDTH = 12, 12
 
 
@@ -298,7 +260,7 @@ def layers(count: int) -> nn.Sequential:
 
 def keeps_little(answer: ModuleType) -> None:
     """Between steps what is planned, within one a few layers more."""
-    sharded = the(answer, "ShardedDataParallel")
+    sharded = named(answer, "ShardedDataParallel")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     params = LAYERS * WIDTH * (WIDTH + 1)
     plan = partial(planned, params, ranks, 3, "adam-fp32")
@@ -329,9 +291,9 @@ def keeps_little(answer: ModuleType) -> None:
 
 def sends_little(answer: ModuleType) -> None:
     """As few bytes as theory asks for."""
-    model = the(answer, "ShardedDataParallel")(layers(3))
+    model = named(answer, "ShardedDataParallel")(layers(3))
     params = parameters(*[WIDTH] * 9)
-    optimizer = the(answer, "ShardedOptimizer")(params, SGD, lr=0.1)
+    optimizer = named(answer, "ShardedOptimizer")(params, SGD, lr=0.1)
     x = drawn(dist.get_rank(), 1, WIDTH)
     with Traffic() as traffic:
         model(x).sum().backward()
@@ -355,7 +317,7 @@ def sends_little(answer: ModuleType) -> None:
 def names_them(answer: ModuleType) -> None:
     """What rank 0 had, whole, on every rank."""
     rank = dist.get_rank()
-    found = the(answer, "ShardedDataParallel")(Model(rank)).full_parameters()
+    found = named(answer, "ShardedDataParallel")(Model(rank)).full_parameters()
     expected = dict(Model(0).named_parameters())
     told = f"full_parameters() has {sorted(found)}, not {sorted(expected)}"
     assert set(found) == set(expected), told
@@ -381,7 +343,7 @@ def rounds_little(answer: ModuleType) -> None:
     """16 bits to compute with, 32 to keep and to add up in."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     low = torch.bfloat16
-    sharded = the(answer, "ShardedDataParallel")
+    sharded = named(answer, "ShardedDataParallel")
     model = sharded(Typed(2 * ranks, 1, bias=False), low_precision=low)
     # 256 + 1 is no bfloat16.
     x = torch.full((1, 2 * ranks), 256.0 if rank == 0 else 1.0)

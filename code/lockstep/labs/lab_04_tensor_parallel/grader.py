@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockstep.grading.criteria import Criterion
+from lockstep.grading.criteria import Criterion, named
 from lockstep.grading.traffic import Call, Traffic
 from lockstep.parallel import tensor_parallel as reference
 from lockstep.parallel.collectives import Group, place
@@ -19,13 +19,6 @@ __all__ = ["CRITERIA", "reference"]
 HIDDEN, INNER, HEADS = 4, 12, 6
 SEQUENCE = 6
 IGNORED = -100
-
-
-def named(answer: Any, name: str) -> Any:
-    """The answer's class or function, if there is one yet."""
-    if not hasattr(answer, name):
-        raise NotImplementedError
-    return getattr(answer, name)
 
 
 def drawn(*shape: int, seed: int) -> Tensor:

@@ -10,12 +10,13 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 from lockstep.grading.criteria import Criterion
+from lockstep.grading.memory import Memory
 from lockstep.grading.traffic import Call, Traffic
 from lockstep.parallel import context_parallel as reference
+from lockstep.parallel.collectives import place
 from lockstep.planner.communication import communication
 
 HEADS, WIDTH = 12, 4
@@ -35,15 +36,13 @@ PRODUCTS: dict[Any, Callable[..., int]] = {
 }
 
 
-class Watch(Traffic):
-    """Traffic, with marks for products and for waits among its events; the
-    operations that were asked for, and the most bytes held at a time."""
+class Watch(Memory):
+    """Traffic and memory, with marks for products and for waits among the
+    events, and the operations that were asked for."""
 
     def __init__(self) -> None:
         super().__init__()
         self.operations = 0
-        self.peak = 0
-        self.held: dict[StorageWeakRef, int] = {}
 
     def __torch_dispatch__(
         self,
@@ -52,7 +51,7 @@ class Watch(Traffic):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Note what it is, and what it makes."""
+        """Note what it is."""
         if "wait_tensor" in func.__name__:
             self.events.append("wait")
         found = super().__torch_dispatch__(func, types, args, kwargs)
@@ -60,13 +59,6 @@ class Watch(Traffic):
             self.events.append("product")
             given = kwargs or {}
             self.operations += count(*args, **given, out_val=found)
-        made = found if isinstance(found, list | tuple) else [found]
-        for one in made:
-            if type(one) is Tensor:
-                storage = one.untyped_storage()
-                self.held[StorageWeakRef(storage)] = storage.nbytes()
-        self.held = {s: n for s, n in self.held.items() if not s.expired()}
-        self.peak = max(self.peak, sum(self.held.values()))
         return found
 
 
@@ -82,11 +74,6 @@ def watched() -> Iterator[Watch]:
 
     with watch, patch.object(dist.Work, "wait", wait):
         yield watch
-
-
-def me(group: dist.ProcessGroup | None = None) -> tuple[int, int]:
-    """This rank, and how many there are."""
-    return dist.get_rank(group), dist.get_world_size(group)
 
 
 def drawn(length: int, heads: int = HEADS) -> Tensors:
@@ -146,17 +133,17 @@ def same(
         assert shape == right.shape, f"{name} has the shape {shape}"
         off = (one - right).abs().nan_to_num(torch.inf)
         worst = int(off.argmax())
-        place = positions[worst // WIDTH % len(positions)]
+        at = positions[worst // WIDTH % len(positions)]
         told = (
-            f"{name} at position {place} is {one.flatten()[worst]:.4f}, not"
-            f" {right.flatten()[worst]:.4f} (rank {me()[0]}, {how})"
+            f"{name} at position {at} is {one.flatten()[worst]:.4f}, not"
+            f" {right.flatten()[worst]:.4f} (rank {place()[0]}, {how})"
         )
         assert off.max() < 1e-3, told
 
 
 def runs_forward(answer: ModuleType) -> None:
     """All see all."""
-    rank, ranks = me()
+    rank, ranks = place()
     whole, positions = drawn(12), orders(12, rank, ranks)["contiguous"]
     *qkv, _ = part(whole, positions)
     out = answer.ring_attention(*qkv, positions, causal=False)
@@ -165,7 +152,7 @@ def runs_forward(answer: ModuleType) -> None:
 
 def runs_backward(answer: ModuleType) -> None:
     """All see all."""
-    rank, ranks = me()
+    rank, ranks = place()
     whole, positions = drawn(12), orders(12, rank, ranks)["contiguous"]
     found = both_passes(answer.ring_attention, whole, positions, causal=False)
     same(found, alone(whole, False), positions, "not causal")
@@ -177,7 +164,7 @@ def sees_by_position(answer: ModuleType) -> None:
     for group in (None, dist.new_group(members)):
         if group and dist.get_rank() not in members:
             continue
-        rank, ranks = me(group)
+        rank, ranks = place(group)
         whole = drawn(24)
         for how, positions in orders(24, rank, ranks).items():
             found = both_passes(
@@ -190,7 +177,7 @@ def sees_by_position(answer: ModuleType) -> None:
 def counts_scores(answer: ModuleType) -> tuple[int, int]:
     """In how many scores of a head this rank's forward pass results, with the
     answer's own zig-zag and with contiguous parts."""
-    rank, ranks = me()
+    rank, ranks = place()
     length = 4 * ranks
     zigzag = answer.zigzag_positions(length, rank, ranks)
     right = reference.zigzag_positions(length, rank, ranks).tolist()
@@ -239,7 +226,7 @@ def sends_as_planned(
     act: Act, positions: Tensor, length: int, context: str
 ) -> None:
     """Both passes in bfloat16, on all ranks."""
-    _, ranks = me()
+    _, ranks = place()
     whole = [x.bfloat16() for x in drawn(length)]
     with Traffic() as traffic:
         both_passes(act, whole, positions)
@@ -257,15 +244,15 @@ def sends_as_planned(
 def holds(answer: ModuleType) -> list[int]:
     """Bytes that are held at a time in both passes, on three ranks of four and
     on all: as much of the sequence on each."""
-    rank, ranks = me()
+    rank, ranks = place()
     positions = orders(4 * ranks, rank, ranks)["zig-zag"]
     sends_as_planned(answer.ring_attention, positions, 4 * ranks, "ring")
     found = []
     for group in (dist.new_group([0, 1, 2]), None):
         if group and rank == 3:
             continue
-        place, size = me(group)
-        positions = orders(4 * size, place, size)["zig-zag"]
+        inside, size = place(group)
+        positions = orders(4 * size, inside, size)["zig-zag"]
         whole, peaks = drawn(4 * size), []
         for _ in range(3):  # gloo's threads may let go of a buffer late
             with watched() as watch:
@@ -288,7 +275,7 @@ def holds_no_more(peaks: list[list[int]]) -> None:
 
 def overlaps(answer: ModuleType) -> None:
     """In what order things start: blocks, products, waits."""
-    rank, ranks = me()
+    rank, ranks = place()
     length = 4 * ranks
     positions = orders(length, rank, ranks)["zig-zag"]
     *qkv, grad = part(drawn(length), positions)
@@ -326,7 +313,7 @@ def started(events: list[Call | str], block: int) -> list[str]:
 
 def is_stable(answer: ModuleType) -> None:
     """Large scores, and sums that bfloat16 cannot hold."""
-    rank, ranks = me()
+    rank, ranks = place()
     positions = orders(12, rank, ranks)["contiguous"]
     whole = drawn(12)
     # Scores of about -200, 200 and 0, for the keys of rank 0, 1 and 2.
@@ -359,7 +346,7 @@ def is_stable(answer: ModuleType) -> None:
 
 def exchanges(answer: ModuleType) -> None:
     """Values in three orders, bytes, and heads that cannot be divided."""
-    rank, ranks = me()
+    rank, ranks = place()
     act = answer.ulysses_attention
     whole = drawn(12)
     for how, positions in orders(12, rank, ranks).items():

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from lockstep.grading.criteria import Criterion
+from lockstep.grading.criteria import Criterion, named
 from lockstep.grading.traffic import Traffic
 from lockstep.parallel import pipeline as reference
 from lockstep.planner.communication import PIPELINE
@@ -37,9 +37,7 @@ WIDTH = 4
 
 def played(answer: ModuleType, name: str) -> Iterator[tuple[str, Any, Lists]]:
     """A schedule for some sizes: how it was asked for, its sizes, its lists."""
-    function = getattr(answer, FUNCTIONS[name], None)
-    if function is None:
-        raise NotImplementedError
+    function = named(answer, FUNCTIONS[name])
     for sizes in IN_ROUNDS if name == "interleaved" else PLAIN:
         stages, micro_batches, chunks = sizes
         asked: list[int] = [stages, micro_batches]
@@ -241,8 +239,7 @@ class Run:
         layer: type[Part] = Part,
     ) -> None:
         self.layer, self.dtype = layer, dtype
-        if not hasattr(answer, "PipelineStage"):
-            raise NotImplementedError
+        kind = named(answer, "PipelineStage")
         self.stage = dist.get_rank(group)
         self.stages = dist.get_world_size(group)
         self.whole, cut = (self.model(chunks) for _ in range(2))
@@ -251,7 +248,7 @@ class Run:
         shape = 2, self.micro_batches, 2, WIDTH
         self.inputs, self.targets = torch.rand(shape, dtype=dtype).unbind()
         boundary = torch.empty_like(self.inputs[0])
-        self.staged = answer.PipelineStage(self.parts, loss_of, boundary, group)
+        self.staged = kind(self.parts, loss_of, boundary, group)
 
     def model(self, chunks: int) -> list[Part]:
         """All parts, the same on every rank and in every call."""

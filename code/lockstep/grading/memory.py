@@ -1,0 +1,41 @@
+"""The memory that a rank holds in tensors, from what its operators make."""
+
+import weakref
+from typing import Any
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from .traffic import Traffic
+
+
+class Memory(Traffic):
+    """Traffic that also knows the bytes of all tensors that were made within
+    it, and live."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.storages: dict[int, weakref.ref[Any]] = {}
+        self.peak = 0  # bytes, the most that lived at a time
+
+    @property
+    def live(self) -> int:
+        """Bytes now."""
+        found = [one() for one in self.storages.values()]
+        return sum(one.nbytes() for one in found if one is not None)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Let it happen, and look."""
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        for one in tree_leaves(result):
+            if isinstance(one, Tensor):
+                storage = one.untyped_storage()
+                self.storages[storage._cdata] = weakref.ref(storage)
+        self.peak = max(self.peak, self.live)
+        return result
