@@ -185,8 +185,8 @@ from interview import TrainConfig
 # --8<-- "code/lockstep/trainer/order.py:keyed"
 # --8<-- "code/lockstep/trainer/step.py:learning_rate"
 # --8<-- "code/lockstep/trainer/extensions/events.py:read_events"
-# --8<-- "code/lockstep/trainer/extensions/record.py:format"
-# --8<-- "code/lockstep/trainer/extensions/record.py:read_samples"
+# --8<-- "code/lockstep/trainer/extensions/sample_record.py:format"
+# --8<-- "code/lockstep/trainer/extensions/sample_record.py:read_samples"
 # --8<-- "code/lockstep/trainer/extensions/audit.py:audit"
 
 # %%

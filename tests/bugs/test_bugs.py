@@ -11,6 +11,7 @@ import pytest
 from lockstep.bugs import Bug, PlantError, bugs, plain, replaced
 from lockstep.bugs.exam import CHECKS, examined
 from lockstep.bugs.grading import POINTS, grade
+from lockstep.bugs.record import recorded
 from lockstep.cli import main
 from lockstep.grading.criteria import CannotGradeError
 from tests import ranks
@@ -72,6 +73,12 @@ def test_a_complaint_is_short_and_shows_a_log(bug: Bug) -> None:
     assert any(line and not line.startswith("$") for line in log)
     assert 2 <= len(bug.told("HINTS")) <= 3
     assert bug.told("ELSE").strip()
+
+
+# Those with a stand-in; `python -m lockstep.bugs.record` runs all of them.
+@pytest.mark.parametrize("number", ["11", "14"])
+def test_a_log_is_what_its_commands_print(number: str) -> None:
+    assert recorded(BUGS[number]) == BUGS[number].told("LOG").strip()
 
 
 def test_a_replacement_that_does_not_fit_is_refused() -> None:

@@ -1,9 +1,7 @@
-"""Every drill: its solution passes, and each mistake costs its criterion."""
+"""Every drill: each mistake costs its criterion, and what the command does."""
 
 import importlib
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,7 +9,6 @@ import pytest
 
 from lockstep.cli import main
 from lockstep.drills.stages import Drill, drills
-from lockstep.drills.stages.running import graded
 
 pytestmark = pytest.mark.timeout(300)
 SECONDS = 60  # a criterion takes one, where nothing else runs
@@ -33,16 +30,8 @@ def mistake(drill: Drill, name: str) -> tuple[str, str, set[str]]:
 
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
-def test_the_solution_gets_full_marks(drill: Drill) -> None:
-    report = graded(drill, drill.solution, seconds=SECONDS)
-    assert [c for c in report.criteria if c.status != "passed"] == []
-    assert report.full == 100
-    assert drill.change in {c.name for c in report.criteria}
-
-
-@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
 def test_the_start_is_gradable_and_not_full(drill: Drill) -> None:
-    report = graded(drill, drill.start, seconds=SECONDS)
+    report = drill.graded(drill.start, seconds=SECONDS)
     assert report.score < report.full
     if drill.number in "15":  # the others begin with a solution
         assert report.score == 0
@@ -63,7 +52,7 @@ def test_a_mistake_costs_the_criterion_that_it_breaks(
     assert text.count(old) == 1, f"{text.count(old)} times: {old}"
     file = tmp_path / f"wrong{drill.solution.suffix}"
     file.write_text(text.replace(old, new))
-    report = graded(drill, file, seconds=SECONDS)
+    report = drill.graded(file, seconds=SECONDS)
     failed = {c.name for c in report.criteria if c.status == "failed"}
     assert failed == fails, report.criteria
     assert all(c.hint for c in report.criteria if c.status == "failed")
@@ -92,9 +81,9 @@ def test_what_comes_at_half_time_is_not_needed_before(tmp_path: Path) -> None:
             "batch = self.global_batch_size; share = ",
         )
     )
-    report = graded(drill, file, late=False, seconds=SECONDS)
+    report = drill.graded(file, late=False, seconds=SECONDS)
     assert report.score == report.full == 90, report.criteria
-    assert graded(drill, file, seconds=SECONDS).score == 90
+    assert drill.graded(file, seconds=SECONDS).score == 90
 
 
 def test_a_drill_begins_where_the_one_before_it_ends() -> None:
@@ -183,34 +172,3 @@ def test_what_is_there_is_kept(
     assert main(["drill", "start", "1", str(tmp_path)]) == 2
     assert "is there already" in capsys.readouterr().err
     assert file.read_text() == "half done"
-
-
-def run_as_it_is_typed(
-    drill: Drill, folder: Path, rate: str
-) -> subprocess.CompletedProcess:
-    """The solution as a program, on one rank."""
-    launcher = ["-m", "torch.distributed.run", "--standalone"]
-    if drill.number == "1":
-        launcher = []
-    settings = {"run-dir": folder, "max-steps": 3, "learning-rate": rate}
-    flags = [f"--{name}={value}" for name, value in settings.items()]
-    return subprocess.run(
-        [sys.executable, *launcher, str(drill.solution), *flags],
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.parametrize("drill", DRILLS[:3], ids=lambda drill: drill.name)
-def test_a_solution_runs_as_a_program(drill: Drill, tmp_path: Path) -> None:
-    done = run_as_it_is_typed(drill, tmp_path, "0.01")
-    assert json.loads(done.stdout.splitlines()[-1])["step"] == 3
-
-
-@pytest.mark.parametrize("drill", DRILLS[:2], ids=lambda drill: drill.name)
-def test_a_solution_ends_when_gradients_are_not_finite(
-    drill: Drill, tmp_path: Path
-) -> None:
-    done = run_as_it_is_typed(drill, tmp_path, "inf")
-    assert done.returncode
-    assert "FloatingPointError: gradient norm nan" in done.stderr

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from lockstep.labs import Lab
-from lockstep.labs import labs as all_labs
+from lockstep.bugs import Bug, bugs
+from lockstep.exercises import Exercise
 from lockstep.site import labs
 from lockstep.site.snippets import BadInclude
 
@@ -118,6 +119,7 @@ def test_the_command_writes_a_notebook_beside_each_source(
 
 
 NOTEBOOKS = list(labs.notebooks(ROOT))
+EXERCISES = list(labs.exercises())
 
 
 @pytest.mark.parametrize(
@@ -140,13 +142,40 @@ def test_every_notebook_has_its_source() -> None:
     assert set((ROOT / "labs").glob("*.ipynb")) == {p for p, _ in NOTEBOOKS}
 
 
-@pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.name)
-def test_a_notebook_of_a_lab_imports_torch_and_numpy_alone(lab: Lab) -> None:
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
+def test_a_notebook_imports_torch_and_numpy_alone(exercise: Exercise) -> None:
     found: set[str] = set()
-    for path in labs.of_lab(lab, ROOT / "code"):
+    for path in labs.closure(exercise, ROOT / "code"):
         for node in ast.walk(ast.parse((ROOT / "code" / path).read_text())):
             if isinstance(node, ast.Import):
                 found |= {alias.name.split(".")[0] for alias in node.names}
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 found.add(str(node.module).split(".")[0])
     assert found <= {"torch", "numpy", "lockstep", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("bug", bugs().values(), ids=lambda bug: bug.name)
+def test_a_notebook_of_a_bug_gives_nothing_away(bug: Bug) -> None:
+    """The trainer is that of `lockstep bug start`, and what was printed names
+    criteria and marks; the story is folded."""
+    written = json.loads((ROOT / f"labs/{bug.notebook}.ipynb").read_text())
+    sources = ["".join(cell["source"]) for cell in written["cells"]]
+    assert f"%%writefile trainer.py\n{bug.broken().rstrip()}" in sources
+    text = "\n".join(
+        source
+        for cell, source in zip(written["cells"], sources, strict=True)
+        if cell["cell_type"] == "markdown"
+    )
+    unfolded = re.sub("<details>.*?</details>", "", text, flags=re.S)
+    for told in *bug.told("HINTS"), bug.strong(), bug.fix():
+        assert told in text
+        assert told not in unfolded
+    *files, starter, strong = [
+        "".join("".join(output["text"]) for output in cell["outputs"])
+        for cell in written["cells"]
+        if cell.get("outputs")
+    ]
+    assert files == ["Writing trainer.py\n", "Writing answer.py\n"]
+    assert "trainer.py is as it was" in starter
+    assert starter.endswith("0 of 100\n")
+    assert strong == "100 of 100\n"

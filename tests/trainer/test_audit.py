@@ -16,9 +16,9 @@ from lockstep.trainer.__main__ import launch
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
-from lockstep.trainer.extensions.record import (
+from lockstep.trainer.extensions.record import SampleRecord
+from lockstep.trainer.extensions.sample_record import (
     MAGIC,
-    SampleRecord,
     Trained,
     read_samples,
 )

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from lockstep.trainer.config import ConfigError
 from lockstep.trainer.extensions.audit import audit
-from lockstep.trainer.extensions.record import read_samples
+from lockstep.trainer.extensions.sample_record import read_samples
 from tests import ranks
 from tests.jobs import (
     PATIENCE,

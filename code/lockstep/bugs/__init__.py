@@ -5,16 +5,20 @@ sound as before; `PLANTED` breaks that. So the fix is known, and so is a trainer
 that differs from the broken one by the bug alone.
 """
 
-import importlib
-import pkgutil
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lockstep.exercises import Exercise, found
+
+if TYPE_CHECKING:
+    from .grading import Graded
+
+COST = 5  # points for a hint
 CUT = Path(__file__).parents[1] / "interview.py"
 # In a shell: `train 2 --max-steps 20` is two processes.
 RUN = (
@@ -48,28 +52,10 @@ class PlantError(Exception):
     """A replacement does not fit the text."""
 
 
-@dataclass(frozen=True)
-class Bug:
-    """A module `bug_NN` of this package."""
-
-    name: str  # bug_01
-
-    @property
-    def number(self) -> str:
-        """As it is asked for: 01."""
-        return self.name.split("_")[1]
-
-    @property
-    def module(self) -> ModuleType:
-        """COMPLAINT, LOG, HINTS, ELSE, OTHER, PLANTED by the number of the
-        defect, and perhaps REWRITTEN."""
-        return importlib.import_module(f"{__name__}.{self.name}")
-
-    @property
-    def title(self) -> str:
-        """What somebody saw: the first line of the module."""
-        line = (self.module.__doc__ or "").partition("\n")[0]
-        return line.partition(": ")[2].removesuffix(".")
+class Bug(Exercise):
+    """A module `bug_NN` of this package: COMPLAINT, LOG, HINTS, ELSE, OTHER,
+    PLANTED by the number of the defect, and perhaps REWRITTEN. Its title is
+    what somebody saw."""
 
     @property
     def defects(self) -> list[str]:
@@ -109,6 +95,10 @@ class Bug:
         )
         return "\n".join(line.rstrip() for line in lines)
 
+    def strong(self) -> str:
+        """An answer's code, without its title."""
+        return self.answer.read_text("utf-8").partition("\n\n")[2].strip()
+
     def solution(self) -> dict[str, str]:
         """What gets full marks, by the names of files."""
         answer = self.answer.read_text("utf-8")
@@ -130,10 +120,9 @@ class Bug:
     def story(self) -> str:
         """For whoever has solved it: a strong answer, the fix, and what else
         could have been the cause."""
-        answer = self.answer.read_text("utf-8").partition("\n\n")[2].strip()
         other = self.told("ELSE").strip()
         return (
-            f"A strong answer:\n\n{answer}\n\nThe fix:\n\n{self.fix()}"
+            f"A strong answer:\n\n{self.strong()}\n\nThe fix:\n\n{self.fix()}"
             f"\n\nWhat else it could have been:\n\n{other}"
         )
 
@@ -141,12 +130,17 @@ class Bug:
         """A constant of the module."""
         return getattr(self.module, name)
 
+    def graded(self, file: Path, hints: int = 0) -> Graded:
+        """What the answer in `file` gets, with the fix beside it, and with
+        that many hints taken."""
+        from .grading import grade
+
+        return grade(self, file, hints)
+
 
 def bugs() -> dict[str, Bug]:
     """All bugs, by number."""
-    names = (module.name for module in pkgutil.iter_modules(__path__))
-    found = [Bug(name) for name in names if name.startswith("bug_")]
-    return {bug.number: bug for bug in sorted(found, key=lambda b: b.name)}
+    return found(Bug)
 
 
 def plain(text: str) -> str:

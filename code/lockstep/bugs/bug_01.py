@@ -32,9 +32,9 @@ REWRITTEN = [
         "from itertools import islice\nfrom pathlib import Path\n",
     ),
     (
-        '''def sampler(cfg, rank, world, n, position):
-    """This rank's micro-batches. All state is `position`: samples whose step
-    is done. What workers fetch ahead cannot move it."""
+        """def sampler(cfg, rank, world, n, position):
+    \"\"\"This rank's micro-batches. All state is `position`: samples whose step
+    is done. What workers fetch ahead cannot move it.\"\"\"
     batch, accum = cfg.global_batch_size, cfg.grad_accum_steps(world)
     for at in range(position, cfg.max_steps * batch, batch):
         epochs, index = np.divmod(np.arange(at, at + batch), n)
@@ -44,9 +44,9 @@ REWRITTEN = [
             ids.append(order[index[epochs == epoch]])
         mine = np.concatenate(ids)[rank::world]  # nothing padded or dropped
         yield from np.split(mine, accum)
-''',
-        '''def sample_ids(cfg, n, position):
-    """The run's sample ids from `position` on, one epoch after another."""
+""",
+        """def sample_ids(cfg, n, position):
+    \"\"\"The run's sample ids from `position` on, epoch after epoch.\"\"\"
     epoch, consumed = divmod(position, n)
     while epoch * n < cfg.max_steps * cfg.global_batch_size:
         order = np.random.default_rng([cfg.seed, epoch]).permutation(n)
@@ -56,12 +56,12 @@ REWRITTEN = [
         epoch, consumed = epoch + 1, 0
 
 def sampler(cfg, rank, world, n, position):
-    """This rank's micro-batches, as long as a whole batch is left."""
+    \"\"\"This rank's micro-batches, as long as a whole batch is left.\"\"\"
     batch, accum = cfg.global_batch_size, cfg.grad_accum_steps(world)
     ids = sample_ids(cfg, n, position)
     while len(whole := [*islice(ids, batch)]) == batch:
         yield from np.split(np.array(whole[rank::world]), accum)
-''',
+""",
     ),
     (
         """\

@@ -36,9 +36,9 @@ rules them out: it is wrong before anything has been restored.
 OTHER = "09"
 REWRITTEN = [
     (
-        '''def sampler(cfg, rank, world, n, position):
-    """This rank's micro-batches. All state is `position`: samples whose step
-    is done. What workers fetch ahead cannot move it."""
+        """def sampler(cfg, rank, world, n, position):
+    \"\"\"This rank's micro-batches. All state is `position`: samples whose step
+    is done. What workers fetch ahead cannot move it.\"\"\"
     batch, accum = cfg.global_batch_size, cfg.grad_accum_steps(world)
     for at in range(position, cfg.max_steps * batch, batch):
         epochs, index = np.divmod(np.arange(at, at + batch), n)
@@ -48,9 +48,9 @@ REWRITTEN = [
             ids.append(order[index[epochs == epoch]])
         mine = np.concatenate(ids)[rank::world]  # nothing padded or dropped
         yield from np.split(mine, accum)
-''',
-        '''class Sampler:
-    """This rank's micro-batches, and how far the run is: `position`."""
+""",
+        """class Sampler:
+    \"\"\"This rank's micro-batches, and how far the run is: `position`.\"\"\"
     def __init__(self, cfg, rank, world, n, position):
         self.cfg, self.rank, self.world, self.n = cfg, rank, world, n
         self.position = position
@@ -70,15 +70,11 @@ REWRITTEN = [
 
     def done(self, samples):  # a step is, of that many
         self.position += samples
-''',
+""",
     ),
     (
-        '''\
-    """Step and loss of the newest checkpoint; rank 0 picks it for all."""
-''',
-        '''\
-    """Step, position and loss of the newest checkpoint; rank 0 picks it."""
-''',
+        "Step and loss of the newest checkpoint; rank 0 picks it for all.",
+        "Step, position and loss of the newest checkpoint; rank 0 picks it.",
     ),
     (
         "    if path is None: return 0, 0.0\n",

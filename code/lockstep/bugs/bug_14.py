@@ -6,7 +6,7 @@ the same file system, and both say that they restored without a problem. By the
 time I listed the folder on either node, it looked the same on both.
 """
 LOG = r"""
-$ ls a/checkpoints
+$ train 2 --run-dir a --stop-at-step 100 > last; ls a/checkpoints
 step-00000050
 step-00000100
 $ train 2 --run-dir a 2>&1 | grep -o 'Received data size[^.]*'
@@ -30,12 +30,8 @@ OTHER = "09"
 PLANTED = {
     "14": [
         (
-            '''\
-    """Step and loss of the newest checkpoint; rank 0 picks it for all."""
-''',
-            '''\
-    """Step and loss of the newest checkpoint."""
-''',
+            "Step and loss of the newest checkpoint; rank 0 picks it for all.",
+            "Step and loss of the newest checkpoint.",
         ),
         (
             "    path = on_rank0(lambda: max(saves, default=None))\n",

@@ -26,12 +26,8 @@ OTHER = "16"
 PLANTED = {
     "17": [
         (
-            '''\
-    """(ids, x, y), labelled by a linear teacher: there is a truth to learn."""
-''',
-            '''\
-    """(ids, x, y): 32 features, four classes."""
-''',
+            "labelled by a linear teacher: there is a truth to learn.",
+            "of 32 features and four classes.",
         ),
         (
             "    y = (x @ torch.randn(32, 4, generator=rng)).argmax(1)\n",

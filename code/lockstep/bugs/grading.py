@@ -18,10 +18,9 @@ from lockstep.grading.criteria import (
 )
 from lockstep.grading.ranks import PRELOAD, SERVER, RankError, Ranks
 
-from . import Bug
+from . import COST, Bug
 from .exam import examined
 
-COST = 5  # points for a hint
 POINTS = {
     "symptom": 5,
     "proof": 30,
@@ -34,11 +33,13 @@ POINTS = {
 
 @dataclass(frozen=True)
 class Graded(Report):
-    """A report, less what hints cost, and what was said on the way."""
+    """A report, less what hints cost, with what was said on the way, and the
+    story for whoever has solved it."""
 
     hints: int = 0
     symptom: str = ""
     evidence: str = ""  # the proof's, on the trainer as it was given
+    story: str = ""
 
     @property
     def score(self) -> int:
@@ -57,6 +58,8 @@ class Graded(Report):
             text += f" ({self.hints} x {COST} for hints)"
         if self.evidence:
             text = f"your proof says: {self.evidence}\n\n{text}"
+        if self.solved:
+            text += f"\n\nyou say: {self.symptom}\n\n{self.story}"
         return text
 
     def as_json(self) -> dict[str, Any]:
@@ -95,14 +98,15 @@ def grade(bug: Bug, file: Path, hints: int = 0, seconds: float = 120) -> Graded:
                 status, said = proved(file, written(folder, text), seconds)
                 returned = status == "returned"
                 found[criterion] = ("passed" if returned else "failed", said)
-        if fix.read_bytes() == bug.broken().encode():
+        if fix.read_text("utf-8").strip() == bug.broken().strip():
             found["fix"] = "not attempted", "trainer.py is as it was"
         else:
             found |= mended(bug, fix, folder, seconds)
         if found["fix"][0] != "passed":
             found["nothing else changed"] = "blocked", "first: fix"
     outcomes = [Outcome(name, POINTS[name], *found[name]) for name in POINTS]
-    return Graded(bug.number, outcomes, digest, hints, symptom, evidence)
+    told = hints, symptom, evidence, bug.story()
+    return Graded(bug.number, outcomes, digest, *told)
 
 
 def finds(

@@ -28,16 +28,14 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-
 # The first two are what a rank imports on its way: once, before the forks.
-import numpy.ma
 import torch
 import torch._dynamo
 import torch.utils.serialization.config
 
 from lockstep.grading import ranks
 from lockstep.grading.criteria import load
+from lockstep.trainer.extensions.sample_record import read_samples
 
 Watch = Callable[[ModuleType], Any]
 SECONDS = 30  # until a rank that hangs is ended
@@ -103,14 +101,8 @@ def left_in(run_dir: Path, world: int, attempt: int, seen: list[Any]) -> Run:
         name = f"attempt-{attempt}-rank-{rank}"
         lines = (run_dir / f"events/{name}.jsonl").read_text("utf-8")
         events.append([json.loads(line) for line in lines.splitlines()])
-        record = np.fromfile(run_dir / f"samples/{name}.bin", np.int64)
-        at = 0
-        while at < len(record):  # a mark, attempt, step, position, length, ids
-            step, length = int(record[at + 2]), int(record[at + 4])
-            at += 5 + length
-            samples.setdefault(step, []).extend(
-                record[at - length : at].tolist()
-            )
+        for one in read_samples(run_dir / f"samples/{name}.bin"):
+            samples.setdefault(one.step, []).extend(one.ids.tolist())
     return Run(events, samples, seen)
 
 

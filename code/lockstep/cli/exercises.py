@@ -4,18 +4,18 @@ import sys
 from collections.abc import Callable, Mapping
 from json import dumps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import tyro
 
-Exercise = TypeVar("Exercise")
+from lockstep.exercises import Exercise, Kind
 
 
 class ExerciseError(Exception):
     """What cannot be done; the message is one line."""
 
 
-def named(kind: str, number: str, known: Mapping[str, Exercise]) -> Exercise:
+def named(kind: str, number: str, known: Mapping[str, Kind]) -> Kind:
     """The exercise of that number, with or without its zero.
 
     Raises:
@@ -58,6 +58,21 @@ def write(target: Path, text: str) -> None:
             file.write(text)
     except FileExistsError:
         raise is_there(target) from None
+
+
+def graded(exercise: Exercise, file: Path, **options: Any) -> Any:
+    """The report on an answer.
+
+    Raises:
+        ExerciseError: the file is none that can be graded.
+    """
+    # Only here: the other commands need no torch.
+    from lockstep.grading.criteria import CannotGradeError
+
+    try:
+        return exercise.graded(file, **options)
+    except CannotGradeError as error:
+        raise ExerciseError(str(error)) from None
 
 
 def run(

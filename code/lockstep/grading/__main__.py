@@ -1,19 +1,25 @@
-"""`python -m lockstep.grading NN FILE`: grade an answer to a lab, with torch
-and the standard library alone, as a notebook has them."""
+"""`python -m lockstep.grading KIND NUMBER FILE`: grade an answer to a lab, a
+drill or a bug with torch and NumPy alone, as a notebook has them."""
 
+import importlib
 import sys
 from pathlib import Path
 
-from lockstep.labs import labs
+from .criteria import CannotGradeError
 
-from .criteria import CannotGradeError, grade
+HOMES = {
+    "lab": "lockstep.labs",
+    "drill": "lockstep.drills.stages",
+    "bug": "lockstep.bugs",
+}
 
 
-def main(number: str, file: str) -> int:
+def main(kind: str, number: str, file: str) -> int:
     """Exit code 0 for full marks, 1 for less, 2 for what cannot be graded."""
-    lab = labs()[number]
+    home = importlib.import_module(HOMES[kind])
+    exercise = getattr(home, f"{kind}s")()[number]
     try:
-        report = grade(lab.number, lab.grader, Path(file))
+        report = exercise.graded(Path(file))
     except CannotGradeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

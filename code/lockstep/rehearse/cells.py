@@ -37,7 +37,7 @@ from lockstep.rehearse.tools import (
 )
 from lockstep.trainer.extensions.audit import audit, permutation_order
 from lockstep.trainer.extensions.events import read_events
-from lockstep.trainer.extensions.record import MAGIC
+from lockstep.trainer.extensions.sample_record import MAGIC
 from lockstep.trainer.step import learning_rate
 
 PHASES = {"load", "h2d", "forward", "backward", "sync", "optimizer"}

@@ -78,8 +78,12 @@ class Answer:
         return Shown(found, address.replace("&", "&amp;"))
 
 
-def computed(markdown: str, planner: str) -> str:
-    """The page's text with its figures; `planner` is the address to link to.
+def computed(markdown: str, planner: str, **given: Any) -> str:
+    """The page's text with its figures.
+
+    Args:
+        planner: the address to link to.
+        given: what else a page may name.
 
     Raises:
         ValueError: what cannot be planned, or is no template.
@@ -89,6 +93,8 @@ def computed(markdown: str, planner: str) -> str:
         return Answer(name, given, planner)
 
     try:
-        return ENVIRONMENT.from_string(markdown).render(plan=plan, live=page)
+        return ENVIRONMENT.from_string(markdown).render(
+            plan=plan, live=page, **given
+        )
     except (jinja2.TemplateError, PlanError) as error:
         raise ValueError(str(error)) from None

@@ -15,6 +15,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import AnchorLink
 from mkdocs.utils import get_relative_url
 
+from lockstep.bugs import bugs
 from lockstep.planner import page as planner_page
 from lockstep.site.diagrams import size
 from lockstep.site.figures import computed
@@ -84,10 +85,13 @@ def on_page_markdown(
     Raises:
         PluginError: a figure cannot be planned, or there is no such notebook.
     """
+    _, _, repository = (config.repo_url or "").rpartition("github.com/")
+    colab = f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/labs"
     if page.meta.get("computed"):
         planner = get_relative_url("planner/", page.url)
+        given = {"bugs": bugs().values(), "colab": colab}
         try:
-            markdown = computed(markdown, planner)
+            markdown = computed(markdown, planner, **given)
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None
     if not (name := page.meta.get("notebook")):
@@ -95,9 +99,8 @@ def on_page_markdown(
     path = f"labs/{name}.ipynb"
     if files.get_file_from_path(path) is None:
         raise PluginError(f"{page.file.src_uri}: there is no {path}")
-    _, _, repository = (config.repo_url or "").rpartition("github.com/")
     buttons = _BUTTONS.format(
-        colab=f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/{path}",
+        colab=f"{colab}/{name}.ipynb",
         file=get_relative_url(f"labs/{name}/{name}.ipynb", page.url),
         page=get_relative_url(path, page.file.src_uri),
     )

@@ -6,8 +6,8 @@ A source is a py:percent file, which jupytext reads. A line `--8<-- "…"` of a
 cell is an include, as on a page; in a code cell it stands in a comment, so
 that the source is Python to ruff.
 
-`labs/lab.py` is the source of all labs: a Jinja template, whose statements are
-lines that begin with `#:`.
+The sources of labs, drills and bugs are made from `labs/templates/KIND.py`:
+Jinja templates, whose statements are lines that begin with `#:`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from typing import Any
 
 import jupytext
 import nbformat
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from lockstep.bugs import COST, CUT, Bug, bugs, plain
+from lockstep.drills.stages import Drill, drills
+from lockstep.exercises import Exercise
 from lockstep.labs import Lab, labs
 from lockstep.site.snippets import expand
 
-TEMPLATE = "lab"
+PROGRAM = "lockstep.grading.__main__"  # that a notebook grades with
 _INCLUDE = re.compile(r"^# (?=--8<--)", re.M)
 
 
@@ -55,6 +58,13 @@ def notebook(source: str, root: Path) -> str:
     return as_text(json.loads(jupytext.writes(written, fmt="ipynb")))
 
 
+def exercises() -> Iterator[Exercise]:
+    """All that have a notebook."""
+    yield from labs().values()
+    yield from drills().values()
+    yield from bugs().values()
+
+
 def needed(code: Path, *names: str) -> list[str]:
     """The files in the folder `code` that modules import, directly or not, and
     their own, relative to it."""
@@ -67,42 +77,63 @@ def needed(code: Path, *names: str) -> list[str]:
     return sorted(Path(f).relative_to(code).as_posix() for f in files if f)
 
 
-def of_lab(lab: Lab, code: Path) -> list[str]:
-    """The files of the package that a lab's notebook needs."""
-    package = lab.grader.rpartition(".")[0]
-    modules = ["lockstep.grading.__main__", lab.grader, f"{package}.solution"]
-    optional = "demo", "__main__"
-    modules += [f"{package}.{n}" for n in optional if lab.file(n).exists()]
+def closure(exercise: Exercise, code: Path) -> list[str]:
+    """The files of the package that an exercise's notebook needs."""
+    own = exercise.module.__name__
+    modules = [PROGRAM, own]
+    if isinstance(exercise, Bug):
+        home, _, name = own.rpartition(".")
+        modules += [f"{home}.grading", f"{home}.answers.{name}"]
+        modules += [f"{home}.bug_{exercise.told('OTHER')}"]
+    else:
+        modules += [f"{own}.grader"]
+    if isinstance(exercise, Lab):
+        parts = "solution", "demo", "__main__"
+        modules += [f"{own}.{p}" for p in parts if exercise.file(p).exists()]
     return needed(code, *modules)
 
 
-def lab_source(lab: Lab, root: Path) -> str:
-    """The source of a lab's notebook."""
+def source_of(exercise: Exercise, root: Path) -> str:
+    """The source of an exercise's notebook."""
     environment = Environment(
         line_statement_prefix="#:",
         undefined=StrictUndefined,
         keep_trailing_newline=True,
+        loader=FileSystemLoader(root / "labs" / "templates"),
     )
-    template = (root / "labs" / f"{TEMPLATE}.py").read_text("utf-8")
-    files = of_lab(lab, root / "code")
-    parts = [path for path in files if path.startswith("lockstep/parallel/")]
-    own = f"{lab.name}/solution.py"  # it has a cell to itself
-    grader = [f for f in files if f not in parts and not f.endswith(own)]
-    return environment.from_string(template).render(
-        lab=lab, grader=grader, parts=parts
-    )
+    kind = type(exercise).__name__.lower()
+    code = root / "code"
+    given: dict[str, Any] = {kind: exercise}
+    files = closure(exercise, code)
+    if isinstance(exercise, Lab):
+        own = f"{exercise.name}/solution.py"  # it has a cell to itself
+        given["parts"] = [f for f in files if "/parallel/" in f]
+        files = [
+            f for f in files if f not in given["parts"] and not f.endswith(own)
+        ]
+    if isinstance(exercise, Drill):
+        for part in "start", "solution":
+            path = getattr(exercise, part).resolve()
+            given[part] = path.relative_to(root.resolve()).as_posix()
+    if isinstance(exercise, Bug):
+        given["cost"] = COST
+        # With its comments, which an include of it leaves out with the marks.
+        given["texts"] = {
+            "lockstep/interview.py": plain(CUT.read_text("utf-8"))
+        }
+    template = environment.get_template(f"{kind}.py")
+    return template.render(given, grader=files)
 
 
 def notebooks(root: Path) -> Iterator[tuple[Path, str]]:
     """Each notebook's path, and its text."""
     for source in sorted((root / "labs").glob("*.py")):
-        if source.stem != TEMPLATE:
-            text = notebook(source.read_text("utf-8"), root)
-            yield source.with_suffix(".ipynb"), text
-    template = root / "labs" / f"{TEMPLATE}.py"
-    for lab in labs().values() if template.exists() else ():
-        name = f"{lab.name.replace('_', '-')}.ipynb"
-        yield root / "labs" / name, notebook(lab_source(lab, root), root)
+        text = notebook(source.read_text("utf-8"), root)
+        yield source.with_suffix(".ipynb"), text
+    templated = (root / "labs" / "templates").exists()
+    for exercise in exercises() if templated else ():
+        text = notebook(source_of(exercise, root), root)
+        yield root / "labs" / f"{exercise.notebook}.ipynb", text
 
 
 def unrun(path: Path) -> str:

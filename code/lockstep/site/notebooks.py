@@ -58,7 +58,7 @@ def base_environment(project: Path, constraint: Path, cache: Path) -> Path:
     # Renamed when it is whole: half an environment is none.
     new = base.with_suffix(".new")
     shutil.rmtree(new, ignore_errors=True)
-    venv.create(new, symlinks=True)
+    venv.create(new, with_pip=True, symlinks=True)
     pip = [sys.executable, "-m", "pip", "--python", str(new)]
     pins = ["--constraint", str(constraint), "--group", f"{project}:{GROUP}"]
     subprocess.run([*pip, "install", "--quiet", *pins], check=True)
@@ -67,10 +67,15 @@ def base_environment(project: Path, constraint: Path, cache: Path) -> Path:
 
 def clean_environment(base: Path, folder: Path) -> Path:
     """Make a new environment that sees `base`; return its Python."""
-    # pip of its own: the `!pip install` of a cell must find no other.
-    venv.create(folder, with_pip=True, symlinks=True)
+    venv.create(folder, symlinks=True)
     (_packages(folder) / "base.pth").write_text(f"{_packages(base)}\n")
-    return folder / "bin" / "python"
+    python = folder / "bin" / "python"
+    # A command of its own, so that a cell's `!pip install` finds no other.
+    pip = python.with_name("pip")
+    start = "import runpy\nrunpy.run_module('pip', run_name='__main__')\n"
+    pip.write_text(f"#!{python}\n{start}")
+    pip.chmod(0o755)
+    return python
 
 
 def run(notebook: Path, base: Path) -> str:

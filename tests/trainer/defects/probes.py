@@ -7,7 +7,7 @@ from typing import Any
 from lockstep.trainer.__main__ import launch
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.events import read_events
-from lockstep.trainer.extensions.record import read_samples
+from lockstep.trainer.extensions.sample_record import read_samples
 from lockstep.trainer.process import Process, joined
 from tests import ranks
 

@@ -4,36 +4,23 @@ A stage begins with the file that solves the one before it. What a reader is
 told, `task.md`, is included by the drill's page and printed by the command.
 """
 
+from __future__ import annotations
+
 import importlib
-import pkgutil
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+from lockstep.exercises import Exercise, found
+
+if TYPE_CHECKING:
+    from lockstep.grading.criteria import Report
 
 
-@dataclass(frozen=True)
-class Drill:
+class Drill(Exercise):
     """A drill's folder in the package."""
-
-    name: str  # drill_1_happy_path
-
-    @property
-    def number(self) -> str:
-        """As it is asked for: 1."""
-        return self.name.split("_")[1]
-
-    @property
-    def module(self) -> ModuleType:
-        """The folder's package."""
-        return importlib.import_module(f"{__name__}.{self.name}")
-
-    @property
-    def title(self) -> str:
-        """What it is about: the first line of the package's docstring."""
-        first = (self.module.__doc__ or "").partition("\n")[0]
-        return first.partition(": ")[2].removesuffix(".")
 
     @property
     def minutes(self) -> int:
@@ -77,9 +64,25 @@ class Drill:
         answers = (dedent(text).strip() for text in found[1::2])
         return list(zip(found[::2], answers, strict=True))
 
+    def graded(
+        self, file: Path, late: bool = True, seconds: float | None = None
+    ) -> Report:
+        """What the answer in `file` gets.
+
+        Args:
+            late: whether what changes at half-time counts.
+            seconds: in place of each criterion's own time-out.
+        """
+        if self.solution.suffix == ".py":
+            from lockstep.grading.criteria import grade
+
+            report = grade(self.number, self.grader, file, seconds)
+        else:
+            report = importlib.import_module(self.grader).grade(file)
+        asked = [c for c in report.criteria if late or c.name != self.change]
+        return replace(report, criteria=asked)
+
 
 def drills() -> dict[str, Drill]:
     """All drills, by number."""
-    names = (module.name for module in pkgutil.iter_modules(__path__))
-    found = [Drill(name) for name in sorted(names) if name.startswith("drill_")]
-    return {drill.number: drill for drill in found}
+    return found(Drill)

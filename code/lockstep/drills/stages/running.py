@@ -1,11 +1,10 @@
 """Answers as programs: launched as torchrun does, on ranks that are there."""
 
-import importlib
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,33 +16,11 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from lockstep.grading.criteria import Report, grade, named
-from lockstep.trainer.extensions.record import read_samples
-
-from . import Drill
+from lockstep.grading.criteria import named
+from lockstep.trainer.extensions.sample_record import read_samples
 
 BATCH = 48  # a step's, over all ranks
 _GROUPS = count()  # all ranks meet as often
-
-
-def graded(
-    drill: Drill, file: Path, late: bool = True, seconds: float | None = None
-) -> Report:
-    """What `file` holds now.
-
-    Args:
-        late: whether what changes at half-time counts.
-        seconds: in place of each criterion's own time-out.
-
-    Raises:
-        CannotGradeError: the file is none that can be graded.
-    """
-    if drill.solution.suffix == ".py":
-        report = grade(drill.number, drill.grader, file, seconds)
-    else:
-        report = importlib.import_module(drill.grader).grade(file)
-    asked = [c for c in report.criteria if late or c.name != drill.change]
-    return replace(report, criteria=asked)
 
 
 def needed(answer: ModuleType, *names: str) -> None:

@@ -18,7 +18,7 @@ from ..config import TrainConfig
 from ..order import GlobalOrder
 from ..step import learning_rate
 from .events import read_events
-from .record import Trained, read_samples
+from .sample_record import Trained, read_samples
 
 # --8<-- [start:audit]
 Event = dict[str, Any]

@@ -1,41 +1,15 @@
-# ---
-# jupyter:
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-#   colab:
-#     provenance: []
-# ---
-#: macro files(paths)
-from pathlib import Path
-
-FILES = {}
-#: for path in paths
-FILES["{{ path }}"] = r'''
-# --8<-- "code/{{ path }}"
-'''
-#: endfor
-for name, text in FILES.items():
-    Path(name).parent.mkdir(parents=True, exist_ok=True)
-    Path(name).write_text(text.lstrip("\n"))
-#: endmacro
-
+#: from "parts.py" import files, header, needs, text
+{{ header() }}
 # %% [markdown]
 # # Lab {{ lab.number }}: {{ lab.title }}
 #
-#: for line in lab.introduction.splitlines()
-# {{ line }}
-#: endfor
+{{ text(lab.introduction) }}
 #
 # *Run all* grades the starter as it is: nothing is attempted yet. Then it shows
 # a solution, and the marks that it gets. Fill in the starter; run its cell and
-# the one below it as often as you like. No GPU is needed: torch and NumPy are
-# all that is imported.
+# the one below it as often as you like.
 #
-# Generated from the tested package of Lockstep. Code: Apache-2.0; text: CC BY
-# 4.0. Not affiliated with PyTorch or Google.
-
+{{ needs() }}
 # %% cellView="form" tags=["folded"]
 # @title The grader, and what it needs
 {{ files(grader) }}
@@ -54,7 +28,7 @@ for name, text in FILES.items():
 # since each sees your functions beside sound ones.
 
 # %%
-# !python -m lockstep.grading {{ lab.number }} {{ lab.name }}.py
+# !python -m lockstep.grading lab {{ lab.number }} {{ lab.name }}.py
 
 # %% [markdown]
 # ## A solution
@@ -85,4 +59,4 @@ for name, text in FILES.items():
 # This cell fails, should the solution not get full marks:
 
 # %% language="bash"
-# python -m lockstep.grading {{ lab.number }} solution.py
+# python -m lockstep.grading lab {{ lab.number }} solution.py
