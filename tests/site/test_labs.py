@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -118,17 +119,20 @@ def test_the_command_writes_a_notebook_beside_each_source(
     assert written == labs.notebook(source.read_text(), source.parents[1])
 
 
-NOTEBOOKS = list(labs.notebooks(ROOT))
+NOTEBOOKS = sorted((ROOT / "labs").glob("*.ipynb"))
 EXERCISES = list(labs.exercises())
+one_worker = pytest.mark.xdist_group("notebooks")  # generates them for all
 
 
-@pytest.mark.parametrize(
-    ("path", "text"), NOTEBOOKS, ids=[path.stem for path, _ in NOTEBOOKS]
-)
-def test_a_committed_notebook_is_what_its_source_generates(
-    path: Path, text: str
-) -> None:
-    assert labs.unrun(path) == text, "run `make labs`"
+@cache
+def generated() -> dict[Path, str]:
+    return dict(labs.notebooks(ROOT))
+
+
+@one_worker
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_committed_notebook_is_what_its_source_generates(path: Path) -> None:
+    assert labs.unrun(path) == generated()[path], "run `make labs`"
     printed = [
         output
         for cell in json.loads(path.read_text())["cells"]
@@ -138,8 +142,9 @@ def test_a_committed_notebook_is_what_its_source_generates(
     assert "Traceback" not in json.dumps(printed)
 
 
+@one_worker
 def test_every_notebook_has_its_source() -> None:
-    assert set((ROOT / "labs").glob("*.ipynb")) == {p for p, _ in NOTEBOOKS}
+    assert generated().keys() == set(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)

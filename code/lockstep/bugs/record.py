@@ -1,6 +1,8 @@
 """Write anew what a bug's LOG shows: the lines that begin with `$` are run.
 
     python -m lockstep.bugs.record 01 02 …
+
+What this machine lacks has a stand-in.
 """
 
 import os
@@ -13,7 +15,7 @@ from tempfile import TemporaryDirectory
 from . import RUN, Bug, bugs
 
 WIDTH = 78
-# In place of what this machine lacks: Python that each process starts with.
+# Python that each process starts with, by bug.
 STAND_INS = {
     # A second node, whose client lists a folder as it was before.
     "14": """\

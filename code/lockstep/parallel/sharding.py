@@ -15,11 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-# The names of torch 2.13, or those before it.
-all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
-reduce_scatter = getattr(
-    dist, "reduce_scatter_single", dist.reduce_scatter_tensor
-)
+from .collectives import all_gather, reduce_scatter
 
 
 # --8<-- [start:flat]

@@ -106,11 +106,10 @@ def source_of(exercise: Exercise, root: Path) -> str:
     given: dict[str, Any] = {kind: exercise}
     files = closure(exercise, code)
     if isinstance(exercise, Lab):
-        own = f"{exercise.name}/solution.py"  # it has a cell to itself
         given["parts"] = [f for f in files if "/parallel/" in f]
-        files = [
-            f for f in files if f not in given["parts"] and not f.endswith(own)
-        ]
+        home = f"lockstep/labs/{exercise.name}"
+        cells = [f"{home}/slow.py", f"{home}/solution.py"]  # of their own
+        files = [f for f in files if f not in given["parts"] + cells]
     if isinstance(exercise, Drill):
         for part in "start", "solution":
             path = getattr(exercise, part).resolve()
