@@ -61,6 +61,7 @@ class Writer:
             seconds = perf_counter() - begun
             emit("checkpoint_saved", step=step, seconds=seconds, **saved)
 
+    # --8<-- [start:writes]
     def state(self, r: Replica) -> dict[str, Any]:
         """What this rank is to write, by file name; no copy."""
         own = {f"rank-{r.me.rank}.pt": rng_state()}
@@ -83,6 +84,7 @@ class Writer:
         r.scaler.load_state_dict(unpacked(folder / "scaler.pt"))
 
 
+# --8<-- [end:writes]
 def fresh(folder: Path) -> None:
     """Make `folder` anew, whatever an earlier try left there."""
     shutil.rmtree(folder, ignore_errors=True)

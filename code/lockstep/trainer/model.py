@@ -20,6 +20,7 @@ def build_model(cfg: TrainConfig, features: int, classes: int) -> nn.Module:
         nn.Linear(h, h), nn.ReLU(), nn.Linear(h, classes))
 
 
+# --8<-- [start:strategy]
 class DataParallel:
     """DDP averages gradients over ranks; it shards no input."""
 
@@ -45,3 +46,6 @@ class DataParallel:
     def load(self, into: nn.Module | Optimizer, state: dict[str, Any]) -> None:
         """The inverse of `full_state`."""
         into.load_state_dict(state)
+
+
+# --8<-- [end:strategy]

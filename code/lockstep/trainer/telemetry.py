@@ -7,6 +7,7 @@ from typing import Any
 from numpy import ndarray
 
 
+# --8<-- [start:observer]
 class Observer:
     """What a room may watch and ask for; it overrides what it needs."""
 
@@ -20,6 +21,7 @@ class Observer:
         return False
 
 
+# --8<-- [end:observer]
 observers: list[Observer] = []
 
 
