@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -34,15 +35,19 @@ def test_every_point_has_an_anchor(group: str) -> None:
     assert missing == [], f"{group}: no anchor answers these"
 
 
+@cache
+def ids(html: str) -> set[str]:
+    """Of whatever stands in a page's article."""
+    named = BeautifulSoup(html, "html.parser").select("article [id]")
+    return {str(element["id"]) for element in named}
+
+
 @pytest.mark.xdist_group("site")
 @pytest.mark.parametrize("group", DUE)
 def test_every_anchor_is_on_its_page(group: str, site: Site) -> None:
-    ids: dict[str, set[str]] = {}
-    for address, html in site.pages().items():
-        named = BeautifulSoup(html, "html.parser").select("article [id]")
-        ids[address] = {str(element["id"]) for element in named}
+    pages = site.pages()
     for point, anchors in ANSWERS[group].items():
         for anchor in anchors:
             page, _, name = anchor.partition("#")
             address = page.removesuffix("index.md").replace(".md", "/")
-            assert name in ids.get(address, ()), f"{point}: {anchor}"
+            assert name in ids(pages.get(address, "")), f"{point}: {anchor}"

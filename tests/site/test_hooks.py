@@ -125,6 +125,8 @@ def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
     assert code.get_text().strip() == "1 < 2"
     assert code.select("span.o")  # coloured as any code
     assert printed.get_text() == "yes & no\n"
+    index = scratch / "site" / "search" / "search_index.json"
+    assert "labs/first" not in index.read_text(), "its page is found"
 
 
 PAGE = "---\ncomputed: true\n---\n# Sum\n\n"

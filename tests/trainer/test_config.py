@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockstep.trainer.config import ConfigError, TrainConfig, require_same
+from tests.jobs import command
 
 RUN = Path("run")
 LARGE = 2**63 - 1
@@ -255,3 +256,23 @@ def test_an_omitted_batch_and_accumulation_are_derived(
     later = config(micro_batch_size=micro).for_launch(1, began)
     assert later.grad_accum_steps == accum * world
     assert later.identity() == began
+
+
+BAD = {
+    "--micro-batch-size 0": "--micro-batch-size is 0",
+    "--precision fp8": "fp32",
+    "--dropout 1.5": "--dropout is 1.5",
+    "--max-steps 5 --max-epochs 5": "--max-epochs or --max-steps",
+    "--global-batch-size 5000 --micro-batch-size 5000": "1437",
+    "--global-batch-size 65": "--micro-batch-size 13 --grad-accum-steps 5",
+    "--no-such-flag": "--no-such-flag",
+}
+
+
+@pytest.mark.parametrize("settings", BAD)
+def test_bad_settings_end_with_code_two(settings: str, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    code, said = command("--run-dir", str(run_dir), *settings.split())
+    assert code == 2
+    assert BAD[settings] in said
+    assert not (run_dir / "run.json").exists()

@@ -108,17 +108,12 @@ def on_page_markdown(
     return title + buttons + newline + text
 
 
-def on_pre_page(page: Page, **_: object) -> Page:
-    """Leave notebooks out of the search, which finds the page of each."""
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Give a notebook the site's style, and leave it to the search to find the
+    page that tells of it. Reserve the height of each diagram, so that drawing
+    it moves no text."""
     if page.file.src_uri.endswith(".ipynb"):
         page.meta["search"] = {"exclude": True}
-    return page
-
-
-def on_page_content(html: str, page: Page, **_: object) -> str:
-    """Give a notebook the site's style. Reserve the height of each diagram, so
-    that drawing it moves no text."""
-    if page.file.src_uri.endswith(".ipynb"):
         return plain(html, list(_ids(page.toc)))
     return _DIAGRAM.sub(_reserve, html)
 
