@@ -22,6 +22,14 @@ def test_the_solution_gets_full_marks(drill: Drill) -> None:
     assert drill.change in {c.name for c in report.criteria}
 
 
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
+def test_a_solution_in_another_style_gets_full_marks(drill: Drill) -> None:
+    name = f"second_{drill.number}{drill.solution.suffix}"
+    report = drill.graded(Path(__file__).with_name(name), seconds=SECONDS)
+    assert [c for c in report.criteria if c.status != "passed"] == []
+    assert report.score == 100
+
+
 def run_as_it_is_typed(
     drill: Drill, folder: Path, rate: str
 ) -> subprocess.CompletedProcess:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from itertools import count
@@ -31,9 +31,10 @@ def needed(answer: ModuleType, *names: str) -> None:
 
 def configured(answer: ModuleType, run_dir: Path, **settings: Any) -> Any:
     """A config of the answer's, with those settings that it knows."""
-    needed(answer, "TrainConfig", "train")
+    needed(answer, "TrainConfig")
     usual = {"run_dir": run_dir, "global_batch_size": BATCH, "max_steps": 4}
     usual |= {"dropout": 0.0, "micro_batch_size": 8, "log_every_steps": 1}
+    usual |= {"num_workers": 0}
     # To see a difference.
     usual |= {"learning_rate": 0.05, "warmup_steps": 1, "clip_norm": 1e9}
     known = {field.name for field in fields(answer.TrainConfig)}
@@ -106,7 +107,7 @@ def torchrun(world: int) -> Iterator[bool]:
 
 def launched(answer: ModuleType, cfg: Any, world: int | None = None) -> Any:
     """The last event of a run on `world` ranks; None on the others."""
-    needed(answer, "join")
+    needed(answer, "join", "train")
     with torchrun(world or dist.get_world_size()) as started:
         return answer.train(cfg, *answer.join()) if started else None
 
@@ -120,9 +121,10 @@ def built(answer: ModuleType, sgd: bool = False) -> Iterator[SimpleNamespace]:
 
     def building(cfg: Any) -> Any:
         made.model, made.optimizer = build(cfg)
-        if sgd:
+        if sgd:  # at the same rate: a scheduler multiplies it
+            rate = made.optimizer.param_groups[0]["lr"]
             parameters = made.model.parameters()
-            made.optimizer = torch.optim.SGD(parameters, lr=0.1)
+            made.optimizer = torch.optim.SGD(parameters, lr=rate)
         return made.model, made.optimizer
 
     with patch.object(answer, "build", building):
@@ -141,7 +143,8 @@ def replayed(
     losses = []
     for step, ids in enumerate(np.split(order, cfg.max_steps)):
         _, x, y = data[ids]
-        optimizer.param_groups[0]["lr"] = answer.learning_rate(cfg, step)
+        for group in optimizer.param_groups:
+            group["lr"] = answer.learning_rate(cfg, step)
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(x), y)
         loss.backward()
@@ -154,7 +157,7 @@ def told(run_dir: Path, event: str = "") -> list[dict[str, Any]]:
     """The events of a run, file by file; all, or those of one name."""
     lines = [
         json.loads(line)
-        for path in sorted(run_dir.rglob("*.jsonl"))
+        for path in files(run_dir, "events")
         for line in path.read_text("utf-8").splitlines()
     ]
     return [one for one in lines if event in ("", one.get("event"))]
@@ -163,11 +166,38 @@ def told(run_dir: Path, event: str = "") -> list[dict[str, Any]]:
 def trained(run_dir: Path) -> dict[tuple[int, int], list[int]]:
     """The ids that each attempt's step trained on, of all ranks, sorted."""
     found: dict[tuple[int, int], list[int]] = {}
-    for path in sorted(run_dir.rglob("*.bin")):
-        for one in read_samples(path):
-            share = found.setdefault((one.attempt, one.step), [])
-            share += one.ids.tolist()
+    for path in files(run_dir, "samples"):
+        for attempt, step, ids in recorded(path):
+            found.setdefault((attempt, step), []).extend(ids)
     return {key: sorted(found[key]) for key in sorted(found)}
+
+
+def recorded(path: Path) -> Iterator[tuple[int, int, list[int]]]:
+    """Attempt, step and ids of each record: the trainer's, or JSON lines."""
+    if path.read_bytes().startswith(b"{"):
+        for line in path.read_text("utf-8").splitlines():
+            one = json.loads(line)
+            yield one.get("attempt", 0), one["step"], one["ids"]
+    else:
+        for each in read_samples(path):
+            yield each.attempt, each.step, each.ids.tolist()
+
+
+def files(run_dir: Path, kind: str) -> list[Path]:
+    """Those of a kind, whatever they are called."""
+    paths = sorted((run_dir / kind).rglob("*"))
+    return [path for path in paths if path.is_file()]
+
+
+def each_as_often(batches: Iterable[Any], n: int) -> None:
+    """After each batch some of `n` samples may be one ahead, none is two."""
+    times = np.zeros(n, int)
+    for step, ids in enumerate(batches, 1):
+        times += np.bincount(np.asarray(ids, int), minlength=n)
+        assert np.ptp(times) <= 1, (
+            f"after step {step} one sample was drawn {times.max()} times,"
+            f" another {times.min()} times"
+        )
 
 
 def weights(model: torch.nn.Module) -> list[float]:

@@ -1,10 +1,20 @@
 """Drill 3: what must hold of a run that was killed, on two ranks."""
 
+import io
 import os
+import re
+import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import (
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,8 +26,10 @@ import torch
 from lockstep.grading.criteria import Criterion
 
 from ..running import (
+    agreed,
     built,
     configured,
+    every,
     folder,
     launched,
     needed,
@@ -34,18 +46,18 @@ NAMES = ("save", "restore", "sampler", "Log")
 def short(answer: ModuleType, path: Path, **settings: Any) -> Any:
     """Six steps, a checkpoint after every third."""
     needed(answer, *NAMES)
-    assert hasattr(answer.TrainConfig(), "stop_at_step"), (
-        "TrainConfig lacks stop_at_step"
-    )
     usual = {"max_steps": 6, "checkpoint_every_steps": 3}
-    return configured(answer, path, **usual | settings)
+    cfg = configured(answer, path, **usual | settings)
+    assert hasattr(cfg, "stop_at_step"), "TrainConfig lacks stop_at_step"
+    return cfg
 
 
 def held(optimizer: torch.optim.Optimizer) -> list[float]:
     """What it holds for its parameters, in a row."""
     states = optimizer.state_dict()["state"].values()
     parts = [part for one in states for part in one.values()]
-    return torch.cat([p.flatten() for p in parts]).tolist() if parts else []
+    flat = [torch.as_tensor(part).flatten() for part in parts]
+    return torch.cat(flat).tolist() if flat else []
 
 
 def brings_back(answer: ModuleType) -> None:
@@ -77,11 +89,10 @@ def goes_on(answer: ModuleType) -> None:
 def is_bitwise(answer: ModuleType) -> None:
     """With dropout, on three ranks, whose additions have an order."""
     ends = []
-    for stops in ((0,), (3, 0)):
+    for stops in ([], [3]):
         with folder() as path, built(answer) as made:
-            for stop in stops:
-                settings = {"stop_at_step": stop, "dropout": 0.5}
-                launched(answer, short(answer, path, **settings))
+            for asked in [*({"stop_at_step": at} for at in stops), {}]:
+                launched(answer, short(answer, path, dropout=0.5, **asked))
             ends.append(weights(made.model))
     whole, parts = map(np.array, ends)
     far = np.abs(whole - parts).max()
@@ -98,7 +109,7 @@ def late(step: str) -> Iterator[None]:
     class Listing:
         def __init__(self, path: Any = ".") -> None:
             with scan(path) as found:
-                seen = [one for one in found if step not in one.name]
+                seen = [one for one in found if shown(one.name)]
             self.found = iter(seen)
 
         def __enter__(self) -> Any:
@@ -117,7 +128,10 @@ def late(step: str) -> Iterator[None]:
             pass
 
     def listed(path: Any = ".") -> list[Any]:
-        return [name for name in names(path) if step not in str(name)]
+        return [name for name in names(path) if shown(str(name))]
+
+    def shown(name: str) -> bool:
+        return not re.fullmatch(step, name)
 
     with patch("os.scandir", Listing), patch("os.listdir", listed):
         yield
@@ -126,41 +140,63 @@ def late(step: str) -> Iterator[None]:
 def one_decides(answer: ModuleType) -> None:
     """Rank 1's listing of the folder is late."""
     with folder() as path:
+        launched(answer, short(answer, path, stop_at_step=3))
         launched(answer, short(answer, path))
+        restore = answer.restore
 
-        def trains(*_: Any) -> None:
-            raise AssertionError(
-                f"rank {rank()} takes an older checkpoint than the others"
-            )
+        def compared(r: Any) -> Any:
+            found = restore(r)
+            first, *others = every(weights(made.model))
+            alike = all(one == first for one in others)
+            assert alike, "ranks take different checkpoints"
+            return found
 
-        with patch.object(answer, "train_step", trains):
+        with patch.object(answer, "restore", compared), built(answer) as made:
             if rank() == 1:
-                with late("step-00000006"):
+                with late("step-0*6"):
                     launched(answer, short(answer, path))
             else:
                 launched(answer, short(answer, path))
 
 
+def samples(path: Path) -> Counter[int]:
+    """How many each step has trained on, over all launches."""
+    found: Counter[int] = Counter()
+    for (_, step), ids in trained(path).items():
+        found[step] += len(ids)
+    return found
+
+
 def waits_for_all(answer: ModuleType) -> None:
-    """Rank 1 writes late, and looks whether anybody has published."""
-    save = torch.save
-    with folder() as path:
-        cfg = short(answer, path, stop_at_step=3)
+    """Killed while any rank writes, rank 1 late, a run goes on from before."""
+    save, copies = torch.save, count()
+    with folder() as path, folder() as killed:
 
         def slow(what: Any, file: Any, **options: Any) -> None:
-            final = path / "checkpoints" / "step-00000003"
-            until = time.monotonic() + 0.5
-            while rank_1 and time.monotonic() < until:
-                assert not final.exists(), (
-                    "the checkpoint has its final name while rank 1 writes"
-                )
+            time.sleep(0.5 * rank())
+            if not hasattr(file, "write"):
+                Path(file).write_bytes(b"half")
+            # What the others move meanwhile may be lost on the way.
+            with suppress(shutil.Error, OSError):
+                shutil.copytree(path, killed / f"{rank()}-{next(copies)}")
             save(what, file, **options)
 
-        rank_1 = rank() == 1
+        launched(answer, short(answer, path, stop_at_step=3))
         with patch("torch.save", slow):
-            launched(answer, cfg)
-        files = sorted(p.name for p in path.glob("checkpoints/step-*/*"))
-    assert len(files) >= 2, f"of two ranks the checkpoint has {files}"
+            launched(answer, short(answer, path))
+        for copy in agreed(sorted(killed.iterdir())):
+            before = samples(copy)
+            try:
+                launched(answer, short(answer, copy, stop_at_step=4))
+            except (SystemExit, Exception) as error:
+                raise AssertionError(
+                    f"killed while a rank writes, it ends with {error!r}"
+                ) from None
+            steps = [*(samples(copy) - before)]
+            assert steps == [4], (
+                "killed while a rank writes the checkpoint of step 6, it does"
+                f" not go on after step 3, but trains steps {steps}"
+            )
 
 
 def refuses(answer: ModuleType) -> None:
@@ -168,16 +204,17 @@ def refuses(answer: ModuleType) -> None:
     with folder() as path:
         cfg = short(answer, path, stop_at_step=3)
         launched(answer, cfg)
-        with torchrun(2):
+        said, heard = "nothing", io.StringIO()
+        with torchrun(2), redirect_stdout(heard), redirect_stderr(heard):
             joined = answer.join()
             try:
-                answer.train(replace(cfg, seed=1), *joined)
+                other = replace(cfg, seed=cfg.seed + 1)
+                answer.train(other, *joined)
             except (SystemExit, Exception) as error:
-                said = str(error)
-            else:
-                said = "nothing"
+                said = f"{heard.getvalue()}{error}"
         assert "seed" in said, f"about another seed it says {said}"
-        launched(answer, replace(cfg, checkpoint_every_steps=2))
+        asked = {"stop_at_step": 3, "checkpoint_every_steps": 2}
+        launched(answer, short(answer, path, **asked))
 
 
 def keeps_the_logs(answer: ModuleType) -> None:
@@ -185,13 +222,21 @@ def keeps_the_logs(answer: ModuleType) -> None:
     with folder() as path:
         launched(answer, short(answer, path, stop_at_step=3))
         launched(answer, short(answer, path))
-        events = told(path, "run_started")
-        restored = told(path, "checkpoint_restored")
-    found = sorted((one.get("attempt"), one.get("rank")) for one in events)
+        events, steps = told(path, "run_started"), told(path, "step")
+        records = list(trained(path))
+    found = [(one.get("attempt"), one.get("rank")) for one in events]
     due = [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert found == due, f"attempts and ranks that started are {found}"
-    steps = [one.get("step") for one in restored]
-    assert steps == [3, 3], f"the ranks say that they restored steps {steps}"
+    assert sorted(found, key=str) == due, (
+        f"attempts and ranks that started are {found}"
+    )
+    due = [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5), (1, 6)]
+    assert records == due, f"attempts and steps of the records are {records}"
+    for r in (0, 1):
+        own = [one for one in steps if one.get("rank") == r]
+        found = [(one.get("attempt"), one.get("step")) for one in own]
+        assert sorted(found, key=str) == due, (
+            f"attempts and steps of rank {r}'s events are {found}"
+        )
 
 
 def on_another_world(answer: ModuleType) -> None:

@@ -2,7 +2,9 @@
 
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from lockstep.grading.criteria import (
@@ -12,10 +14,13 @@ from lockstep.grading.criteria import (
     Report,
 )
 
-_NODE = r"(\w+)(?:\s*[\[({]+[^\])}]*[\])}]+)?"
-_EDGE = re.compile(
-    rf"^{_NODE}\s*(?:[-=.]+>\s*(?:\|\s*\"?(.*?)\"?\s*\|)?"
-    rf"|--\s+\"?(.*?)\"?\s+-->)\s*{_NODE}$"
+# As Mermaid has them, once what is quoted cannot be taken for syntax.
+_SHAPE = r"(?:@\{[^}]*\}|\s*[\[({>]+[^\])}]*[\])}]+)?(?::::\w+)?"
+_NODES = re.compile(rf"\s*\w+{_SHAPE}(?:\s*&\s*\w+{_SHAPE})*\s*")
+_LINK = re.compile(
+    r"(?:\w+@)?(?P<back><)?(?:"
+    r"(?:--|==|-\.)(?![-=.>])\s*(?P<inside>[^|>]+?)\s*(?:-{2,}|={2,}|\.+-)"
+    r"|-{2,}|={2,}|-\.+-)(?P<to>>)?\s*(?:\|(?P<between>[^|]*)\|)?"
 )
 
 
@@ -47,17 +52,46 @@ def drawn(text: str) -> Diagram:
     block = re.search(r"```mermaid\n(.*?)```", text, re.S)
     if not block:
         raise CannotGradeError("there is no block that begins with ```mermaid")
+    quoted: list[str] = []
+
+    def kept(found: re.Match[str]) -> str:
+        quoted.append(" ".join(found[1].split()))
+        return f'"{len(quoted) - 1}"'
+
+    plain = re.sub(r"(?m)^\s*%%.*$", "", block[1])
+    plain = re.sub(r'"([^"]*)"', kept, plain)
     edges = []
-    for line in re.split(r"[\n;]", block[1]):
-        if found := _EDGE.match(line.strip()):
-            source, one, two, target = found.groups()
-            edges.append((source, target, (one or two or "").strip()))
+    for line in re.split(r"[\n;]", plain):
+        for one, two, label in linked(line):
+            said = re.sub(r'"(\d+)"', lambda at: quoted[int(at[1])], label)
+            edges.append((one, two, said.strip()))
     return Diagram(edges)
+
+
+def linked(line: str) -> Iterator[tuple[str, str, str]]:
+    """The arrows of one statement, which may be a chain: from, to, label."""
+    nodes = _NODES.match(line)
+    while nodes and (link := _LINK.match(line, nodes.end())):
+        sources, nodes = names(nodes[0]), _NODES.match(line, link.end())
+        targets = names(nodes[0]) if nodes else []
+        label = link["inside"] or link["between"] or ""
+        for one, two in product(sources, targets):
+            if link["to"]:
+                yield one, two, label
+            if link["back"]:
+                yield two, one, label
+
+
+def names(nodes: str) -> list[str]:
+    """Of `one["text"] & two`, without shapes."""
+    return re.findall(r"\w+", re.sub(rf"(?<=\w){_SHAPE}", "", nodes))
 
 
 def unattended(board: Diagram) -> None:
     """At night nobody sits at the notebook."""
-    into = [one for one, two, _ in board.edges if two == "notebook"]
+    looks = "metrics", "artifacts"  # there, nobody waits
+    ends = [(one, two) for one, two, _ in board.edges]
+    into = [a for a, b in ends if b == "notebook" and a not in looks]
     assert not into, f"{', '.join(into)} waits for a person at the notebook"
     found = board.labels("notebook", "launcher")
     assert not found, "each launch waits for a person at the notebook"
@@ -76,13 +110,14 @@ def image(board: Diagram) -> None:
 
 def launch(board: Diagram) -> None:
     """The launcher starts ranks."""
-    board.asks("launcher", "trainer", "command", "rank", "world")
+    board.asks("launcher", "trainer", "command", "rank", "world", "torchrun")
 
 
 def resumes(board: Diagram) -> None:
     """State goes out and comes back."""
-    board.asks("trainer", "artifacts", "checkpoint", "state")
-    board.asks("artifacts", "trainer", "checkpoint", "state")
+    words = "checkpoint", "state", "snapshot"
+    board.asks("trainer", "artifacts", *words)
+    board.asks("artifacts", "trainer", *words)
 
 
 def configures(board: Diagram) -> None:
@@ -101,14 +136,15 @@ def closes(board: Diagram) -> None:
     """What is measured decides, within a budget."""
     found = board.labels("metrics", "policy")
     assert found, "no arrow goes from metrics to policy"
-    board.asks("policy", "launcher", "budget", "limit", "at most", "cap")
+    words = "budget", "limit", "at most", "cap", "max", "up to"
+    board.asks("policy", "launcher", *words)
     past = board.labels("policy", "trainer")
     assert not past, "the policy restarts ranks past the launcher"
 
 
 def notice(board: Diagram) -> None:
     """A machine is taken back, and the trainer hears of it."""
-    words = "sigterm", "notice", "preempt", "signal"
+    words = "sigterm", "notice", "preempt", "signal", "evict", "reclaim"
     board.asks("launcher", "trainer", *words)
 
 
