@@ -19,10 +19,12 @@
 # %%writefile trainer.py
 {{ given["trainer.py"] }}
 # %% [markdown]
-# To run it on two processes, as your colleague does, in a cell of your own:
+# To run it on two processes, as your colleague does, in a cell of your own. They
+# cannot share a GPU, so they stay on the CPU:
 #
 # ```
-# !python -m torch.distributed.run --standalone --nproc-per-node=2 trainer.py
+# !CUDA_VISIBLE_DEVICES= python -m torch.distributed.run --standalone \
+#     --nproc-per-node=2 trainer.py
 # ```
 
 # %% [markdown]

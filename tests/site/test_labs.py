@@ -13,6 +13,8 @@ import pytest
 
 from lockstep.bugs import Bug, bugs
 from lockstep.exercises import Exercise
+from lockstep.labs import Lab
+from lockstep.labs import labs as all_labs
 from lockstep.site import labs
 from lockstep.site.snippets import BadInclude
 
@@ -157,6 +159,14 @@ def test_a_notebook_imports_torch_and_numpy_alone(exercise: Exercise) -> None:
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 found.add(str(node.module).split(".")[0])
     assert found <= {"torch", "numpy", "lockstep", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.name)
+def test_a_lab_names_no_device(lab: Lab) -> None:
+    """Its ranks are more than the GPUs of a reader's machine."""
+    for path in labs.closure(lab, ROOT / "code"):
+        text = (ROOT / "code" / path).read_text()
+        assert not re.search(r"torch\.cuda|[\"']cuda", text), path
 
 
 @pytest.mark.parametrize("bug", bugs().values(), ids=lambda bug: bug.name)
