@@ -170,7 +170,7 @@ WRONG: dict[str, tuple[dict[str, str], set[str]]] = {
     "raises another error": (proof("{}['phases']"), {"proof"}),
     "hangs": (proof("while not __import__('time').sleep(1): pass"), {"proof"}),
     "is of two bugs": (proof(BOTH), {ANOTHER}),
-    "mends nothing": (fix(BUG.broken() + "\n"), {"fix"}),
+    "mends nothing": (fix(BUG.broken() + "# mended\n"), {"fix"}),
     "mends and breaks": (
         fix(BUG.otherwise_broken()),
         {"nothing else changed"},
