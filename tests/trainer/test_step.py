@@ -61,20 +61,35 @@ def as_rank(work: Callable[..., Any], cfg: TrainConfig, *args: Any) -> Any:
         data, _ = load_dataset(cfg)
         mine = shares(cfg, me, len(data), 0, TOTAL)
         source = map(data.__getitem__, mine)
-        return work(build(cfg, me, data, DataParallel()), source, *args)
+        return work(build(cfg, me, data, Noted()), source, *args)
 
 
-def train(
-    r: Replica, source: Iterator[Any]
-) -> tuple[list[float], dict[str, np.ndarray]]:
-    """(loss of every step, weights after the last)."""
+class Noted(DataParallel):
+    """Notes the norms, for AdamW's weights are those of any other scale of the
+    gradients: it divides by a root of their squares."""
+
+    def __init__(self) -> None:
+        self.norms: list[float] = []
+
+    def clip(self, norm: float) -> Tensor:
+        found = super().clip(norm)
+        self.norms.append(found.item())
+        return found
+
+
+Trained = tuple[list[float], list[float], dict[str, np.ndarray]]
+
+
+def train(r: Replica, source: Iterator[Any]) -> Trained:
+    """(loss of every step, norms of the gradients, weights after the last)."""
     losses = []
     for step in range(STEPS):
         count = min(BATCH, TOTAL - step * BATCH)
         set_rate(r, r.cfg.learning_rate)
         total, _ = train_step(r, source, count, step)
         losses.append(mean(total, count))
-    return losses, plain(r.strategy.full_state(r.strategy.module))
+    weights = plain(r.strategy.full_state(r.strategy.module))
+    return losses, r.strategy.norms, weights
 
 
 def plain(weights: dict[str, Tensor]) -> dict[str, np.ndarray]:
@@ -87,11 +102,9 @@ def set_rate(r: Replica, rate: float) -> None:
         group["lr"] = rate
 
 
-def by_hand(
-    cfg: TrainConfig,
-) -> tuple[list[float], list[float], dict[str, np.ndarray]]:
-    """(losses, gradient norms, weights) of one big batch, in float64:
-    nothing of the trainer but its model, data and order."""
+def by_hand(cfg: TrainConfig) -> Trained:
+    """As `train`, of one big batch, in float64: nothing of the trainer but its
+    model, data and order."""
     norms, losses = [], []
     data, _ = load_dataset(cfg)
     with joined(5, ranks.store()) as me:
@@ -124,13 +137,11 @@ SPLITS += [(1, 48, 1), (4, 12, 1), (2, 8, 3)]
 
 
 @pytest.fixture(scope="module")
-def oracle(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[list[float], dict[str, np.ndarray]]:
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     run_dir = tmp_path_factory.mktemp("oracle")
     losses, norms, weights = ranks.run_ranks(1, by_hand, config(run_dir))[0]
     assert min(norms) > 0.1  # clipping is at work in every step
-    return losses, weights
+    return losses, norms, weights
 
 
 @pytest.mark.parametrize(("world", "accum", "micro"), SPLITS)
@@ -138,22 +149,23 @@ def test_every_split_trains_as_one_process_with_one_big_batch(
     world: int,
     accum: int,
     micro: int,
-    oracle: tuple[list[float], dict[str, np.ndarray]],
+    oracle: Trained,
     tmp_path: Path,
 ) -> None:
-    """Loss and weights, clipped, with a short last batch of which some ranks
+    """Losses, norms and weights, with a short last batch of which some ranks
     have a micro-batch less or none; the logged loss is the global mean."""
     cfg = config(tmp_path, micro_batch_size=micro, grad_accum_steps=accum)
     results = ranks.run_ranks(world, as_rank, train, cfg)
-    for losses, weights in results:
+    for losses, norms, weights in results:
         assert losses == pytest.approx(oracle[0], abs=ATOL)
-        for name, expected in oracle[1].items():
+        assert norms == pytest.approx(oracle[1], rel=1e-4)
+        for name, expected in oracle[2].items():
             assert weights[name] == pytest.approx(expected, rel=0, abs=ATOL)
-            assert np.array_equal(weights[name], results[0][1][name])
+            assert np.array_equal(weights[name], results[0][2][name])
 
 
 def test_the_last_batch_is_compared_with_what_matters(
-    oracle: tuple[list[float], dict[str, np.ndarray]], tmp_path: Path
+    oracle: Trained, tmp_path: Path
 ) -> None:
     """The comparison above can fail: a mean of per-rank means, on a share of
     unequal size, is further from one process than its tolerance."""
@@ -162,7 +174,7 @@ def test_the_last_batch_is_compared_with_what_matters(
     assert losses == pytest.approx(oracle[0], abs=ATOL)  # it looks right
     apart = max(
         np.abs(weights[name] - expected).max()
-        for name, expected in oracle[1].items()
+        for name, expected in oracle[2].items()
     )
     assert apart > 10 * ATOL
 
