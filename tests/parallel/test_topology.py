@@ -19,6 +19,7 @@ from lockstep.parallel.topology import (
     fit,
     hierarchical_all_reduce,
     mesh_order,
+    now,
     ping_pong,
     predict,
 )
@@ -39,6 +40,18 @@ def planned(nbytes: float, n: int, **how: Any) -> dict[str, Any]:
         name: getattr(figure, "value", figure)
         for name, figure in ask("collective", asked).items()
     }
+
+
+def test_the_clock_waits_for_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[None] = []
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(
+        torch.accelerator, "synchronize", lambda: waits.append(None)
+    )
+    assert now() < now()
+    assert len(waits) == 2
 
 
 def played() -> dict[int, list[float]]:

@@ -71,14 +71,18 @@ class Ranks:
                 if not ready:
                     missing = sorted(set(range(len(self.pipes))) - set(got))
                     raise RankError(f"no answer from {missing} in {timeout} s")
+                failed = []
                 for pipe in ready:
                     rank = self.pipes.index(pipe)  # type: ignore[arg-type]
                     try:
-                        failure, got[rank] = self.pipes[rank].recv()
+                        failure, got[rank], at = self.pipes[rank].recv()
                     except EOFError:
                         raise RankError(f"rank {rank} died") from None
                     if failure:
-                        raise RankError(f"rank {rank}:\n{failure}", got[rank])
+                        failed.append((at, rank, failure))
+                if failed:  # the others lost the connection to the first
+                    _, rank, failure = min(failed)
+                    raise RankError(f"rank {rank}:\n{failure}", got[rank])
             for process in self.processes:
                 process.join(max(0, deadline - time.monotonic()))
             return [got[rank] for rank in range(len(self.pipes))]
@@ -125,4 +129,4 @@ def _rank(
     except BaseException as error:
         cause = type(error).__name__, str(error)
         answer = (traceback.format_exc(), cause)
-    pipe.send(answer)
+    pipe.send((*answer, time.monotonic()))
