@@ -159,7 +159,7 @@ def test_every_page_loads_clean_and_keeps_its_place(
             visit.assert_clean(address)
             # 0.1 is where a shift begins to be called bad. A browser that got
             # no time may paint half a page; what is the page's comes again.
-            for _ in range(2):
+            for _ in range(5):
                 if page.evaluate("window.shift") >= 0.1:
                     visit.open(address)
                     visit.assert_clean(address)
