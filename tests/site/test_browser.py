@@ -52,7 +52,7 @@ new PerformanceObserver((list) => {
 INDEX = "search/search_index.json"
 MODULE = (SPECIMEN / "module.py").read_text("utf-8")
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("site")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
 
 
 @pytest.fixture(scope="module")
