@@ -40,6 +40,16 @@ class Exercise:
         """Its notebook's name, without the suffix."""
         return self.name.replace("_", "-")
 
+    @property
+    def grader(self) -> str:
+        """The module that grades it."""
+        return f"{type(self).__module__}.{self.name}.grader"
+
+    @property
+    def brings(self) -> list[str]:
+        """The modules that its notebook has beside the grader."""
+        return [self.module.__name__]
+
     def graded(self, file: Path) -> Report:
         """What the answer in `file` gets.
 

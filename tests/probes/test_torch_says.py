@@ -19,6 +19,7 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     _BackendRendezvousStateHolder,
 )
 
+from lockstep.trainer.process import joined
 from tests import ranks
 
 
@@ -64,12 +65,9 @@ def recorded() -> str:
     """The name of the last collective that the flight recorder has."""
     os.environ.pop("TORCH_FR_BUFFER_SIZE", None)
     os.environ.pop("TORCH_NCCL_TRACE_BUFFER_SIZE", None)
-    dist.init_process_group(
-        "gloo", store=dist.HashStore(), rank=0, world_size=1
-    )
-    dist.all_reduce(torch.ones(1))
-    entries = json.loads(c10d._dump_fr_trace_json())["entries"]
-    dist.destroy_process_group()
+    with joined(30, ranks.store()):
+        dist.all_reduce(torch.ones(1))
+        entries = json.loads(c10d._dump_fr_trace_json())["entries"]
     return entries[-1]["profiling_name"]
 
 

@@ -63,6 +63,17 @@ class Bug(Exercise):
         return list(self.module.PLANTED)
 
     @property
+    def grader(self) -> str:
+        """The module that grades it."""
+        return f"{__name__}.grading"
+
+    @property
+    def brings(self) -> list[str]:
+        """The modules that its notebook has beside the grader."""
+        others = f"answers.{self.name}", f"bug_{self.told('OTHER')}"
+        return super().brings + [f"{__name__}.{one}" for one in others]
+
+    @property
     def answer(self) -> Path:
         """One that gets full marks, beside the sound trainer."""
         return Path(__path__[0], "answers", f"{self.name}.py")

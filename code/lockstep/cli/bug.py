@@ -94,7 +94,7 @@ def check(
         )
     report = exercises.graded(bug, file, hints=hints)
     print(dumps(report.as_json()) if json else report)
-    return 0 if report.score == report.full else 1
+    return report.exit_code
 
 
 COMMANDS: dict[str, Callable[..., int]] = {

@@ -70,12 +70,11 @@ def check(
     gone = minutes(file)
     late = gone is None or gone >= drill.minutes / 2
     report = exercises.graded(drill, file, late=late)
-    full = report.score == report.full
     if json:
         found = report.as_json()
         found["drill"] = found.pop("lab")
         print(dumps({**found, "minutes": gone}))
-        return 0 if full else 1
+        return report.exit_code
     if gone is not None:
         print(f"{gone:.0f} of {drill.minutes} minutes are gone\n")
     if late:
@@ -83,9 +82,9 @@ def check(
     print(report)
     for question, answer in drill.questions:
         print(f"\n{question}")
-        if full or answers:
+        if answers or not report.exit_code:
             print(indent(answer, "    "))
-    return 0 if full else 1
+    return report.exit_code
 
 
 def minutes(file: Path) -> float | None:

@@ -1,14 +1,19 @@
 """What `lockstep lab`, `lockstep drill` and `lockstep bug` have in common."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Mapping
 from json import dumps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from lockstep.exercises import Exercise, Kind
+
+if TYPE_CHECKING:
+    from lockstep.grading.criteria import Report
 
 
 class ExerciseError(Exception):
@@ -60,7 +65,7 @@ def write(target: Path, text: str) -> None:
         raise is_there(target) from None
 
 
-def graded(exercise: Exercise, file: Path, **options: Any) -> Any:
+def graded(exercise: Exercise, file: Path, **options: Any) -> Report:
     """The report on an answer.
 
     Raises:

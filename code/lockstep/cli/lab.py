@@ -65,7 +65,7 @@ def grade(
     """
     report = exercises.graded(named(number), file)
     print(dumps(report.as_json()) if json else report)
-    return 0 if report.score == report.full else 1
+    return report.exit_code
 
 
 COMMANDS: dict[str, Callable[..., int]] = {

@@ -5,7 +5,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from .criteria import CannotGradeError
+from .criteria import CannotGradeError, Report
 
 HOMES = {
     "lab": "lockstep.labs",
@@ -19,12 +19,12 @@ def main(kind: str, number: str, file: str) -> int:
     home = importlib.import_module(HOMES[kind])
     exercise = getattr(home, f"{kind}s")()[number]
     try:
-        report = exercise.graded(Path(file))
+        report: Report = exercise.graded(Path(file))
     except CannotGradeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(report)
-    return 0 if report.score == report.full else 1
+    return report.exit_code
 
 
 if __name__ == "__main__":

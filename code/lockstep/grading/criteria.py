@@ -78,6 +78,11 @@ class Report:
         """Points of all."""
         return sum(c.points for c in self.criteria)
 
+    @property
+    def exit_code(self) -> int:
+        """0 for full marks, 1 for less."""
+        return 0 if self.score == self.full else 1
+
     def __str__(self) -> str:
         """For people: a line for each criterion, a hint below what failed."""
         width = max(len(one.name) for one in self.criteria)

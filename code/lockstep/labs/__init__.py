@@ -20,9 +20,11 @@ class Lab(Exercise):
         return (self.module.__doc__ or "").partition("\n")[2].strip()
 
     @property
-    def grader(self) -> str:
-        """The module with its criteria."""
-        return f"{__name__}.{self.name}.grader"
+    def brings(self) -> list[str]:
+        """The modules that its notebook has beside the grader."""
+        own = super().brings
+        parts = "solution", "demo", "__main__"
+        return own + [f"{own[0]}.{p}" for p in parts if self.file(p).exists()]
 
     def file(self, part: str) -> Path:
         """Its starter.py, solution.py, …"""

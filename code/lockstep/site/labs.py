@@ -79,18 +79,7 @@ def needed(code: Path, *names: str) -> list[str]:
 
 def closure(exercise: Exercise, code: Path) -> list[str]:
     """The files of the package that an exercise's notebook needs."""
-    own = exercise.module.__name__
-    modules = [PROGRAM, own]
-    if isinstance(exercise, Bug):
-        home, _, name = own.rpartition(".")
-        modules += [f"{home}.grading", f"{home}.answers.{name}"]
-        modules += [f"{home}.bug_{exercise.told('OTHER')}"]
-    else:
-        modules += [f"{own}.grader"]
-    if isinstance(exercise, Lab):
-        parts = "solution", "demo", "__main__"
-        modules += [f"{own}.{p}" for p in parts if exercise.file(p).exists()]
-    return needed(code, *modules)
+    return needed(code, PROGRAM, exercise.grader, *exercise.brings)
 
 
 def source_of(exercise: Exercise, root: Path) -> str:

@@ -42,11 +42,6 @@ class Drill(Exercise):
         """What it ends with."""
         return Path(self.module.SOLUTION)
 
-    @property
-    def grader(self) -> str:
-        """The module with its criteria."""
-        return f"{__name__}.{self.name}.grader"
-
     def told(self, section: str) -> str:
         """A section of task.md: task, change, late, questions."""
         text = Path(__path__[0], self.name, "task.md").read_text("utf-8")
