@@ -66,6 +66,9 @@ def test_activations_are_those_of_every_layer_in_flight() -> None:
     assert piped["activations_bytes"] == 8 * 4 * 8192 * token
     split = laid(tp=8, sequence_parallel=1)
     assert split["activations_bytes"] == 32 * 8192 * token / 8
+    # Of the eight that tensor parallelism sends, two come once more.
+    assert split["regathered_bytes"] * 4 == split["tensor_bytes"]
+    assert laid(tp=8)["regathered_bytes"] == 0
 
 
 def test_the_step_is_the_sum_of_its_parts() -> None:
@@ -85,17 +88,30 @@ def test_the_step_is_the_sum_of_its_parts() -> None:
 
 
 def test_what_cannot_hide_is_exposed() -> None:
-    slow = laid(network_bandwidth=1e9, gpus_per_node=1)
+    slow = laid(network_bandwidth=1e9, gpus_per_node=1, zero_stage=3)
     late = slow["data_bytes"] / 1e9 - 0.8 * slow["compute_seconds"]
     assert slow["exposed_seconds"] == pytest.approx(late)
-    ring = laid(cp=16, network_bandwidth=1e9, overlap=0.5)
+    ring = laid(cp=16, network_bandwidth=1e9, overlap=0.5, zero_stage=3)
     data = ring["data_bytes"] / 8e9 - 0.5 * ring["compute_seconds"]
     keys = ring["context_bytes"] / 1e9 - 0.5 * ring["attention_seconds"]
     assert ring["exposed_seconds"] == pytest.approx(max(0, data) + keys)
     # Attention waits for an all-to-all.
     whole = laid(cp=16, network_bandwidth=5e9, context="ulysses")
-    assert whole["data_seconds"] < 0.8 * whole["compute_seconds"]
-    assert whole["exposed_seconds"] == whole["context_bytes"] / 5e9
+    late = whole["data_seconds"] - 0.8 * whole["cover_seconds"]
+    together = max(0, late) + whole["context_bytes"] / 5e9
+    assert whole["exposed_seconds"] == pytest.approx(together)
+
+
+@pytest.mark.parametrize(("stage", "passes"), [(0, 2), (1, 3), (2, 9), (3, 12)])
+def test_gradients_hide_where_they_are_sent(stage: int, passes: int) -> None:
+    """Of four micro-batches, in thirds of one: its forward pass, and twice
+    that backward."""
+    slow = laid(zero_stage=stage, global_batch=256, network_bandwidth=1e8)
+    cover = slow["compute_seconds"] * passes / 12
+    late = slow["data_seconds"] - 0.8 * cover
+    assert slow["exposed_seconds"] == pytest.approx(late)
+    again = laid(zero_stage=0, recompute="full", network_bandwidth=1e8)
+    assert again["backward_share"] == pytest.approx(3 / 4)
 
 
 def test_a_group_within_a_node_has_the_nodes_bandwidth() -> None:

@@ -9,9 +9,21 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.distributed import _functional_collectives as collectives
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.planner.activations import BLOCK, activations
+from lockstep.planner.communication import ACTIVATION, REGATHERED
 from lockstep.planner.layout import HARDWARE, layout
 from lockstep.planner.memory import OPTIMIZERS
 from lockstep.planner.models import PRESETS, params, preset
@@ -29,16 +41,23 @@ def test_parameters_are_those_of_a_model_of_that_shape(name: str) -> None:
 # Saved tensors
 
 
+def storage(tensor: Tensor) -> torch.UntypedStorage:
+    """Where this rank's part of it lies, once it has come."""
+    if isinstance(tensor, DTensor):
+        tensor = collectives.wait_tensor(tensor.to_local())
+    return tensor.untyped_storage()
+
+
 def kept(
     forward: Callable[[Tensor], Tensor], x: Tensor, module: nn.Module
 ) -> int:
     """Bytes that autograd keeps of `forward(x)`, without parameters."""
-    ours = {p.untyped_storage().data_ptr() for p in module.parameters()}
+    ours = {storage(p).data_ptr() for p in module.parameters()}
     found: dict[int, torch.UntypedStorage] = {}  # alive, so none has another's
 
     def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        found[storage.data_ptr()] = storage
+        one = storage(tensor)
+        found[one.data_ptr()] = one
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
@@ -85,6 +104,40 @@ def test_a_block_with_flash_attention_keeps_what_we_count(
     found = kept(block, x, block)
     expected = BLOCK(s | {"width": 160}).value
     assert found == expected + statistics(x)
+
+
+def split_block() -> tuple[int, float]:
+    """Tensor and sequence parallel on two ranks: what a rank keeps, and what
+    it should."""
+    s = SHAPE | {"head_dim": 16, "kv_heads": 4, "ffn": 160, "bias": 0}
+    s |= {"gated_mlp": 0, "layer_norm": 1, "kv_rank": 0, "cp": 1}
+    s |= {"tp": 2, "sequence_parallel": 1}
+    with joined(30, ranks.store()):
+        block, x = made(Block(s))
+        gather = {"input_layouts": Shard(1)}
+        gather |= {"desired_input_layouts": Replicate()}
+        plan: dict[str, ParallelStyle] = {
+            "norm1": SequenceParallel(),
+            "attention": PrepareModuleInput(**gather),
+            "attention.o": RowwiseParallel(output_layouts=Shard(1)),
+            "norm2": SequenceParallel(),
+            "mlp": PrepareModuleInput(**gather),
+            "mlp.up": ColwiseParallel(),
+            "mlp.down": RowwiseParallel(output_layouts=Shard(1)),
+        }
+        plan |= {f"attention.{name}": ColwiseParallel() for name in "qkv"}
+        mesh = init_device_mesh("cpu", (2,))
+        half = x[:, :16].clone()
+        found = kept(parallelize_module(block, mesh, plan), half, block)
+    s |= {"microbatches": 1, "pp": 1, "bytes_activation": 2, "width": 160}
+    s |= {"activation_bytes": ACTIVATION(s).value}
+    expected = BLOCK(s).value + REGATHERED(s).value + statistics(half)
+    return found, expected
+
+
+def test_sequence_parallelism_keeps_what_megatron_gathers_again() -> None:
+    for found, expected in ranks.run_ranks(2, split_block):
+        assert found == expected
 
 
 # Optimizers

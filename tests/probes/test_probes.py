@@ -198,5 +198,13 @@ def test_more_gpus_fail_more_often_and_save_more_often(
     interval.main()
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 1 + 2 * (2 + len(found))
-    waits = [float(line.split()[-2]) for line in said if "holds" in line]
+    waits = [float(line.split()[6]) for line in said if "costs" in line]
     assert waits[0] > waits[1] > 0
+
+
+def test_what_steps_lose_beside_a_write_is_a_cost_of_the_save() -> None:
+    """A write of 6 s beside steps that take 1.5 times as long: 4 s of work."""
+    saves = {"slowdown": 1.5, "write": {"median": 6}}
+    saves |= {"foreground": {"median": 7}, "background": {"median": 0.5}}
+    found = interval.costs(saves)
+    assert found == {"foreground": 7, "background": pytest.approx(2.5)}

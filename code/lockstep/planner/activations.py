@@ -24,7 +24,9 @@ LAYER = {
 }
 # Of each token: input and output of both norms; queries, keys, values and
 # attention's output; what gate, activation and their product keep, or the
-# activation alone; for each head the logarithm of a sum, in 32 bits.
+# activation alone; for each head the logarithm of a sum, in 32 bits. Sequence
+# parallelism is Megatron-LM's: the norms' outputs are kept split, and gathered
+# again for the backward pass, where torch keeps them as they were gathered.
 BLOCK = Formula(
     "block_bytes",
     "sequence / cp * micro_batch"

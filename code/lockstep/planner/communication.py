@@ -90,6 +90,14 @@ TENSOR = Formula(
     "two all-reduces forward and two backward; with sequence parallelism as"
     " many pairs of all-gather and reduce-scatter; " + MEGATRON,
 )
+REGATHERED = Formula(
+    "regathered_bytes",
+    "microbatches * ceil(layers / pp) * 2"
+    " * (tp - 1) / tp * activation_bytes if sequence_parallel else 0",
+    "B",
+    "two all-gathers backward of what was kept split, behind the products of"
+    " weight gradients; Korthikanti et al. 2022, 4.2.2. torch keeps it whole",
+)
 CONTEXT = {
     "ring": Formula(
         "context_bytes",
@@ -129,7 +137,8 @@ EXPERT = Formula(
 )
 TOTAL = Formula(
     "sent_bytes",
-    "data_bytes + tensor_bytes + context_bytes + pipeline_bytes + expert_bytes",
+    "data_bytes + tensor_bytes + regathered_bytes + context_bytes"
+    " + pipeline_bytes + expert_bytes",
     "B",
     "sum",
 )
@@ -185,6 +194,7 @@ def communication(given: dict) -> dict:
             DATA[s["zero_stage"]],
             ACTIVATION,
             TENSOR,
+            REGATHERED,
             CONTEXT[s["context"]],
             PIPELINE,
             EXPERT,

@@ -187,12 +187,44 @@ TIME = [
         MODEL,
     ),
     Formula(
+        "backward_share",
+        "(2 / 3 * flops_per_token + recomputed_flops)"
+        " / (flops_per_token + recomputed_flops)",
+        "",
+        "of computing: two products for each of the forward pass",
+    ),
+]
+# What gradients and parameters can hide behind, by the ZeRO stage.
+COVER = {
+    stage: Formula("cover_seconds", text, "s", why + "; " + MODEL)
+    for stage, text, why in (
+        (
+            0,
+            "compute_seconds * backward_share / microbatches",
+            "gradients: the last micro-batch's backward pass",
+        ),
+        (
+            1,
+            "compute_seconds / microbatches",
+            "gradients: the last micro-batch's backward pass; parameters: the"
+            " next forward pass",
+        ),
+        (
+            2,
+            "compute_seconds"
+            " * (backward_share + (1 - backward_share) / microbatches)",
+            "gradients: every backward pass; parameters: one forward pass",
+        ),
+        (3, "compute_seconds", "every micro-batch communicates"),
+    )
+}
+STEP = [
+    Formula(
         "exposed_seconds",
-        "layer_seconds + max(0, data_seconds - overlap * compute_seconds)"
+        "layer_seconds + max(0, data_seconds - overlap * cover_seconds)"
         " + max(0, context_seconds - ring * overlap * attention_seconds)",
         "s",
-        "gradients and parameters hide behind all computing, keys and values"
-        " that go round a ring behind attention; " + MODEL,
+        "keys and values that go round a ring hide behind attention; " + MODEL,
     ),
     Formula(
         "step_seconds",
@@ -254,7 +286,7 @@ def layout(given: dict) -> dict:
     s = derive(s, [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[s["recompute"]]])
     s["ring"] = int(s["context"] == "ring")
     s.update(bandwidths(s))
-    return costs(derive(s, TIME))
+    return costs(derive(s, TIME + [COVER[s["zero_stage"]]] + STEP))
 
 
 def bandwidths(s: dict) -> dict:

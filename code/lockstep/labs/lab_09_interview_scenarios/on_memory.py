@@ -372,7 +372,8 @@ SCENARIOS = [
               {best_gb:.0f}.
             communication: Each all-reduce becomes a reduce-scatter and an
               all-gather: the same {tensor_gb:,.0f} GB a step, on NVLink,
-              exposed as before.
+              exposed as before. To keep them split, Megatron-LM gathers twice
+              more in backward, behind weight gradients.
             trade_off: Full recomputation would fit too and add {more_s:.1f} s
               to each step. I keep it for longer sequences, attention first.
             measurement: Peak bytes, step time, and equal loss over the first

@@ -325,10 +325,16 @@ SCENARIOS = [
         numbers={
             "ways": "ranks, at least, that must share one sequence",
             "four_exposed_s": "seconds of exposed communication, TP 4, ZeRO-3",
-            "best_s": "seconds of a step with TP 8, SP and ZeRO-1",
+            "best_s": "seconds of a step with TP 8, SP, ZeRO-1, micro-batch 2",
         },
         cluster=C5,
-        layout={"dp": 128, "tp": 8, "sequence_parallel": True, "zero_stage": 1},
+        layout={
+            "dp": 128,
+            "tp": 8,
+            "sequence_parallel": True,
+            "zero_stage": 1,
+            "micro_batch": 2,
+        },
         rubric="""
             problem: a rank cannot hold less than one sequence | the batch as
               the limit, before memory
@@ -344,10 +350,12 @@ SCENARIOS = [
             problem: 256 sequences feed 256 data-parallel ranks. At least
               {ways:.0f} GPUs must share each sequence, whatever memory says.
             mechanism: TP 8 with SP fills a node and cuts state enough for
-              ZeRO-1: {best_gb:.0f} GB, no parameter gathered per layer.
+              ZeRO-1 and both sequences in one micro-batch: {best_gb:.0f} GB, no
+              parameter gathered per layer.
             communication: With TP 4, FSDP sends for {four_data_s:.2f} s and
               {four_exposed_s:.2f} s are exposed in all. With TP 8, ZeRO-1 sends
-              for {best_data_s:.2f}.
+              for {best_data_s:.2f}, and without accumulation the whole step
+              covers it.
             trade_off: {best_s:.2f} s a step against {four_s:.2f}, with narrower
               products. A larger batch would be cheaper, if the recipe allowed
               it.
