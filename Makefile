@@ -26,12 +26,14 @@ REPORTS := .cache/reports
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 ##@ For readers
+# Dirty: after an edit only the pages that show it are written anew. What hooks
+# import (the planner, this folder's own code) wants a new start.
 .PHONY: serve
 serve: $(VENV)/.site node_modules/.stamp ## Build the site, serve it, follow edits
-	$(BIN)mkdocs serve --livereload --dev-addr 127.0.0.1:$(PORT)
+	$(BIN)mkdocs serve --dirty --livereload --dev-addr 127.0.0.1:$(PORT)
 
 .PHONY: test
-test: lint test-code test-more test-pages shown-lines ## All checks: lint, tests, pages
+test: lint test-code test-more test-pages shown-lines evidence ## All checks: lint, tests, pages
 
 .PHONY: install
 install: $(VENV)/.all node_modules/.stamp ## Put everything into .venv
@@ -39,6 +41,12 @@ install: $(VENV)/.all node_modules/.stamp ## Put everything into .venv
 .PHONY: site
 site: $(VENV)/.site node_modules/.stamp ## Build strictly into site/
 	$(BIN)mkdocs build --strict
+
+.PHONY: pdf
+pdf: install ## Print the handbook into .cache/handbook.pdf
+	$(BIN)mkdocs build --strict --site-dir .cache/printed-site
+	$(BIN)python -m lockstep.site.pdf .cache/printed-site handbook/ \
+	    .cache/handbook.pdf
 
 ##@ The parts of `make test`, and more
 .PHONY: lint
@@ -51,6 +59,9 @@ lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
 	    CITATION.cff
 	$(BIN)python -m lockstep.site.check
+	$(BIN)codespell -D - -D code/lockstep/site/british.txt *.md \
+	    $$(find docs -name '*.md')
+	$(BIN)python -m lockstep.site.prose
 
 # `loadgroup`, so that the blocks of one page can share a worker.
 PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup
@@ -86,8 +97,17 @@ test-pages: install ## The code blocks of the pages and of the README
 shown-lines: test-code ## Every line that a page shows is run by a test
 	$(BIN)python -m lockstep.site.shown_lines
 
+.PHONY: evidence
+evidence: test-code test-more ## Every test that a hard question names has passed
+	$(BIN)python -m lockstep.practice.evidence
+
 NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
     --jobs $(JOBS) $(wildcard labs/*.ipynb)
+
+# Needs a network, which nothing else here does once all is installed.
+.PHONY: links
+links: $(VENV)/.site ## Ask every external link whether it still answers
+	$(BIN)python -m lockstep.site.links
 
 .PHONY: notebooks
 notebooks: $(VENV)/.all ## Run every notebook in a clean environment
@@ -112,6 +132,15 @@ bench: install ## Measure the trainer, links and labs beside their peers
 	$(BIN)python -m lockstep.bench background
 	$(BIN)python -m lockstep.bench links
 	$(BIN)python -m lockstep.bench parts
+	$(BIN)python -m lockstep.bench.traces record
+	$(BIN)python -m lockstep.pathologies.prediction
+
+# Ten minutes, and milliseconds count: no other process may run.
+.PHONY: budgets
+budgets: install ## Hold the main pages to what they may cost, with Lighthouse
+	SITE_URL=http://127.0.0.1:$(PORT)/ \
+	    $(BIN)mkdocs build --strict --site-dir .cache/budgets-site
+	$(BIN)python -m lockstep.site.budgets .cache/budgets-site --port $(PORT)
 
 # Under an hour: faults drawn from SEED, each in a run of its own.
 .PHONY: chaos

@@ -1,5 +1,5 @@
 /* What the theme leaves out: names, so that a screen reader can say them, and
-   a way to scroll a wide table by keyboard. */
+   a way to scroll a wide table or block of code by keyboard. */
 (() => {
   const name = (selector, text) => {
     const unnamed = document.querySelectorAll(`${selector}:not([aria-label])`);
@@ -13,18 +13,43 @@
     return `Code ${title?.textContent ?? ""} ${block}`;
   };
   const reach = () => {
-    for (const wrap of document.querySelectorAll(".md-typeset__scrollwrap")) {
+    const scrolling = ".md-typeset__scrollwrap, pre > code";
+    for (const wrap of document.querySelectorAll(scrolling)) {
       if (wrap.scrollWidth > wrap.clientWidth) wrap.tabIndex = 0;
+    }
+  };
+  // Two lists in the navigation, of one name: the second says where it belongs.
+  const heading = (nav) =>
+    document.getElementById(nav?.getAttribute("aria-labelledby")) ?? nav;
+  const called = (nav) => nav?.ariaLabel ?? heading(nav)?.textContent.trim();
+  const distinguish = () => {
+    const seen = new Set();
+    for (const nav of document.querySelectorAll("nav.md-nav")) {
+      if (seen.has(called(nav))) {
+        const outer = called(nav.parentElement.closest("nav"));
+        nav.setAttribute("aria-label", `${outer}: ${called(nav)}`);
+        nav.removeAttribute("aria-labelledby");
+      }
+      seen.add(called(nav));
     }
   };
   const all = () => {
     reach();
+    distinguish();
     name("[data-md-component=search]", () => "Search");
     name(".md-code__nav", file);
     name("a.md-annotation__index", (link) => `Annotation ${link.textContent}`);
   };
+  // Once for all changes before the next frame: to measure is to lay out.
+  let due = 0;
+  const soon = () => {
+    due ||= requestAnimationFrame(() => {
+      due = 0;
+      all();
+    });
+  };
   const watched = { childList: true, subtree: true };
-  new MutationObserver(all).observe(document.body, watched);
+  new MutationObserver(soon).observe(document.body, watched);
   addEventListener("toggle", reach, true); // a note was unfolded
   addEventListener("resize", reach);
   all();

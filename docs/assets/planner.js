@@ -1,26 +1,17 @@
-/* The planner, live: its own Python files, run by MicroPython in the reader's
-   browser. Python writes all HTML; what is here asks for it and puts it in. */
+/* The planner, live: its own Python files, run by MicroPython in a worker of the
+   reader's browser. Python writes all HTML; what is here asks for it and puts it
+   in. Nothing is loaded before somebody asks. */
 (() => {
-  const assets = document.currentScript.src;
-  const at = (name) => new URL(name, assets).href;
-  let python;
-
-  const load = async () => {
-    const [{ loadMicroPython }, files] = await Promise.all([
-      import(at("micropython/micropython.mjs")),
-      fetch(at("planner-files.json")).then((answer) => answer.json()),
-    ]);
-    const runtime = await loadMicroPython({ heapsize: 16 * 1024 * 1024 });
-    const { FS } = runtime;
-    for (const folder of ["/lockstep", "/lockstep/planner"]) FS.mkdir(folder);
-    FS.writeFile("/lockstep/__init__.py", "");
-    for (const [name, text] of Object.entries(files)) {
-      FS.writeFile(`/lockstep/planner/${name}`, text);
+  const source = new URL("planner-worker.js", document.currentScript.src);
+  let worker;
+  const waiting = [];
+  const ask = (...question) => {
+    if (!worker) {
+      worker = new Worker(source, { type: "module" });
+      worker.onmessage = ({ data }) => waiting.shift()(JSON.parse(data));
     }
-    runtime.runPython(
-      "import sys; sys.path.append('/')\nfrom lockstep.planner.page import live",
-    );
-    return runtime.globals.get("live");
+    worker.postMessage(question);
+    return new Promise((resolve) => waiting.push(resolve));
   };
 
   const start = (root) => {
@@ -37,8 +28,7 @@
     const unfolded = (place) =>
       [...place.querySelectorAll("details")].map((fold) => fold.open);
     const compute = async (name, texts, form) => {
-      const live = await (python ??= load());
-      const said = JSON.parse(live(name, JSON.stringify(texts), form));
+      const said = await ask(name, JSON.stringify(texts), form);
       const place = section(said.ask).querySelector(".planner-answer");
       const open = unfolded(place);
       place.innerHTML = said.html;
@@ -97,15 +87,13 @@
     });
 
     // Not in the hash: instant navigation puts the last page's heading there.
-    const { ask, show: figure, ...texts } = Object.fromEntries(new URLSearchParams(location.search));
-    if (ask) {
-      if (section(ask)) show(ask);
-      compute(ask, texts, true).then((said) => {
+    const { ask: asked, show: figure, ...texts } = Object.fromEntries(new URLSearchParams(location.search));
+    if (asked) {
+      if (section(asked)) show(asked);
+      compute(asked, texts, true).then((said) => {
         show(said.ask);
         if (figure) unfold(`#${said.ask}-${figure}`);
       });
-    } else {
-      python ??= load();
     }
   };
 

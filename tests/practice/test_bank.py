@@ -1,56 +1,31 @@
 """Every question of the bank is whole, and what it names is there."""
 
-import ast
-import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from markdown.extensions.toc import slugify
 from pydantic import ValidationError
 
-from lockstep.bugs import bugs
-from lockstep.drills.stages import drills
-from lockstep.labs import labs
-from lockstep.practice.bank import CANDIDATES, Question, load
+from lockstep.practice.bank import Admitted, Question, admitted, load
+from lockstep.practice.evidence import missing
+from lockstep.practice.origins import printed, recorder
 from lockstep.site.figures import computed
 
-ROOT = Path(__file__).parents[2]
-QUESTIONS = load()
+from .specimen import specimen, written
+
+QUESTIONS: dict[str, Question] = {
+    **load(),
+    **admitted(),
+    "specimen": specimen(),
+}
 each = pytest.mark.parametrize("one", QUESTIONS.values(), ids=QUESTIONS)
-
-
-@cache
-def functions_in(path: Path) -> set[str]:
-    """The names of its functions."""
-    tree = ast.parse(path.read_text("utf-8"))
-    return {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
-
-
-@cache
-def anchors(path: Path) -> set[str]:
-    """Those that a page names, and those of its headings."""
-    text = path.read_text("utf-8")
-    titles = re.findall(r"^#+ (.*)$", text, re.M)
-    return {*re.findall(r"#([\w-]+)[ }]", text)} | {
-        slugify(title, "-") for title in titles
-    }
 
 
 @each
 def test_what_holds_an_answer_is_there(one: Question) -> None:
-    for test in one.evidence.tests:
-        path, _, name = test.partition("::")
-        assert name in functions_in(ROOT / path), test
-    for page in one.evidence.pages:
-        path, _, anchor = page.partition("#")
-        assert not anchor or anchor in anchors(ROOT / "docs" / path), page
-    assert {*one.evidence.labs} <= labs().keys()
-    assert {*one.evidence.drills} <= drills().keys()
-    assert {*one.evidence.bugs} <= bugs().keys()
+    assert list(missing(one)) == []
 
 
 def texts(found: Any) -> Iterator[str]:
@@ -66,17 +41,15 @@ def texts(found: Any) -> Iterator[str]:
 
 @each
 def test_its_figures_can_be_computed(one: Question) -> None:
+    given = {"recorded": recorder(""), "printed": printed}
     for text in texts(one.model_dump()):
-        assert computed(text, "")
+        assert computed(text, "", **given)
     for plan in one.evidence.plans:
         assert computed(f"{{{{ {plan} }}}}", "")
 
 
-def written(**other: Any) -> dict[str, Any]:
-    """One of them, with other values."""
-    path = min(CANDIDATES.glob("*.yml"))
-    found: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
-    return found | other
+def test_no_question_is_both_on_trial_and_admitted() -> None:
+    assert not load().keys() & admitted().keys()
 
 
 @pytest.mark.parametrize(
@@ -87,15 +60,85 @@ def written(**other: Any) -> dict[str, Any]:
         ({"evidence": {}}, "nothing holds the answer"),
         ({"level": "junior"}, "Input should be 'senior'"),
         ({"anything": "else"}, "Extra inputs are not permitted"),
+        ({"trials__by": "people"}, "Input should be 'large language model'"),
+        ({"trials__answers": []}, "should have at least 3 items"),
+        ({"trials__comparisons": []}, "should have at least 5 items"),
+        ({"trials__best": {"url": "https://a.b"}}, "Field required"),
     ],
 )
 def test_what_is_not_whole_is_refused(other: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
-        Question.model_validate(written(**other))
+        Admitted.model_validate(written(**other))
 
 
-def test_a_file_that_holds_none_is_named(tmp_path: Path) -> None:
-    text = yaml.safe_dump(written())
-    (tmp_path / "other-name.yml").write_text(text)
-    with pytest.raises(ValueError, match=r"other-name\.yml: its id is"):
+def test_a_question_that_is_too_easy_is_refused() -> None:
+    answers = written()["trials"]["answers"]
+    answers[0]["fell"] = False
+    why = "1 of 3 answers fell short, where 2 are the least"
+    with pytest.raises(ValidationError, match=why):
+        specimen(trials__answers=answers)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "why"),
+    [
+        ("winner", "opoop", r"ours won 3 of 5 comparisons, where 4 are"),
+        ("first", "ooooo", r"ours was read first in 5 of 5; it has to be in 2"),
+        ("first", "opppp", r"ours was read first in 1 of 5; it has to be in 2"),
+    ],
+)
+def test_what_blind_judges_did_not_prefer_is_refused(
+    field: str, values: str, why: str
+) -> None:
+    comparisons = written()["trials"]["comparisons"]
+    for choice, value in zip(comparisons, values, strict=True):
+        choice[field] = {"o": "ours", "p": "public"}[value]
+    with pytest.raises(ValidationError, match=why):
+        specimen(trials__comparisons=comparisons)
+
+
+def put(folder: Path, name: str, given: dict[str, Any]) -> None:
+    (folder / f"{name}.yml").write_text(yaml.safe_dump(given))
+
+
+def test_trials_are_of_what_was_admitted_alone(tmp_path: Path) -> None:
+    put(tmp_path, "specimen", written())
+    assert admitted(tmp_path)["specimen"].trials.won == 4
+    with pytest.raises(ValueError, match=r"^specimen\.yml: trials: Extra "):
         load(tmp_path)
+    given = written()
+    del given["trials"]
+    put(tmp_path, "specimen", given)
+    assert load(tmp_path).keys() == {"specimen"}
+    with pytest.raises(ValueError, match=r"^specimen\.yml: trials: Field re"):
+        admitted(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (written(id="other"), r"specimen\.yml: its id is other"),
+        (
+            written(level="junior", topic="weather"),
+            r"specimen\.yml: level: Input should be 'senior', .*",
+        ),
+        (
+            written(say="It holds 32 GB."),
+            r"specimen\.yml: say: 32 is typed; compute it or quote it",
+        ),
+        ("a: [", r"specimen\.yml: while parsing .*"),
+    ],
+)
+def test_a_file_that_holds_none_is_named_in_a_line(
+    tmp_path: Path, given: Any, why: str
+) -> None:
+    put(tmp_path, "specimen", given)
+    if isinstance(given, str):
+        (tmp_path / "specimen.yml").write_text(given)
+    with pytest.raises(ValueError, match=f"^{why}$") as caught:
+        admitted(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_may_hold_none(tmp_path: Path) -> None:
+    assert admitted(tmp_path) == {}

@@ -45,6 +45,14 @@ def test_a_loss_peaks_at_twelve_bytes_a_logit() -> None:
     assert in_pieces.peak / logits == pytest.approx(12 / 8, rel=0.1)
 
 
+def test_more_pieces_of_a_loss_leave_the_heads_gradient() -> None:
+    """Three copies of it, in 16 bits, and the inputs with their gradient."""
+    eight, many = of_loss(8), of_loss(64)
+    assert many.peak == eight.peak
+    copies = 3 * 2 * 4096 * 128256
+    assert many.peak == pytest.approx(copies + 2 * 2 * 8192 * 4096, rel=1e-3)
+
+
 def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     main()
     blocks, loss = capsys.readouterr().out.split("\n\n")

@@ -36,6 +36,9 @@ def test_a_resumed_run_has_the_loss_of_one_that_nobody_kills(
         above = [wrong[s] / whole[s] for s in range(first + 1, first + 11)]
         assert min(above) > 1.05
         assert max(above) > 1.1
+        end = resumed.SETTINGS["max_steps"]
+        assert end - first + 1 == 50
+        assert wrong[end] == pytest.approx(whole[end], rel=0.02)
     again = dict(json.loads(result.read_text())["curves"]["whole"])
     for step, loss in whole.items():
         assert again[step] == pytest.approx(loss, rel=1e-3)

@@ -61,16 +61,17 @@ def test_an_agent_runs_what_somebody_put_into_its_store(tmp_path: Path) -> None:
     assert (tmp_path / "ran").exists()
 
 
-def recorded() -> str:
-    """The name of the last collective that the flight recorder has."""
+def recorded() -> list[str]:
+    """What the flight recorder has after three all-reduces."""
     os.environ.pop("TORCH_FR_BUFFER_SIZE", None)
     os.environ.pop("TORCH_NCCL_TRACE_BUFFER_SIZE", None)
     with joined(30, ranks.store()):
-        dist.all_reduce(torch.ones(1))
+        for _ in range(3):
+            dist.all_reduce(torch.ones(1))
         entries = json.loads(c10d._dump_fr_trace_json())["entries"]
-    return entries[-1]["profiling_name"]
+    return [entry["profiling_name"] for entry in entries]
 
 
 def test_the_flight_recorder_is_on_for_gloo() -> None:
     """In a process of its own: it reads its size once."""
-    assert ranks.run_ranks(1, recorded)[0].startswith("gloo:")
+    assert ranks.run_ranks(2, recorded) == [["gloo:all_reduce"] * 3] * 2

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lockstep.site.addresses import address, redirects
 from lockstep.site.execute import untested
 from lockstep.site.pages import Block, blocks
 from tests.conftest import ROOT
@@ -128,7 +129,9 @@ class Site(NamedTuple):
 
     def pages(self) -> dict[str, str]:
         """Every page's address below the site's, and its HTML."""
+        moved = {self.folder / address(old) for old in redirects(ROOT / "docs")}
         found = sorted(self.folder.rglob("index.html"))
+        found = [path for path in found if path.parent not in moved]
         names = [p.parent.relative_to(self.folder).as_posix() for p in found]
         return {
             "" if name == "." else f"{name}/": page.read_text("utf-8")

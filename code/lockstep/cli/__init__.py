@@ -4,7 +4,7 @@ import sys
 
 from tyro.extras import subcommand_cli_from_dict
 
-from lockstep.cli import bug, drill, lab, plan
+from lockstep.cli import bug, drill, export, lab, plan, quiz
 from lockstep.cli.audit import audit
 
 
@@ -24,14 +24,24 @@ def mending() -> None:
     """Broken trainers to mend: `lockstep bug --help`."""
 
 
+def quizzing() -> None:
+    """Cards, each when it is about to be forgotten: `lockstep quiz --help`."""
+
+
+def exporting() -> None:
+    """The question bank as an Anki deck: `lockstep export --help`."""
+
+
 def main(args: list[str] | None = None) -> int:
     """`lockstep COMMAND …`; returns the exit code."""
     args = sys.argv[1:] if args is None else args
     with_commands = {
         "bug": bug.main,
         "drill": drill.main,
+        "export": export.main,
         "lab": lab.main,
         "plan": plan.main,
+        "quiz": quiz.main,
     }
     if args and (command := with_commands.get(args[0])):
         return command(args[1:])
@@ -40,8 +50,10 @@ def main(args: list[str] | None = None) -> int:
             "audit": audit,
             "bug": mending,
             "drill": drilling,
+            "export": exporting,
             "lab": exercising,
             "plan": planning,
+            "quiz": quizzing,
         },
         prog="lockstep",
         args=args,

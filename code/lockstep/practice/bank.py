@@ -1,18 +1,22 @@
 """Hard questions: what is asked, what falls short, what holds.
 
-`candidates/ID.yml` is one that is still to be tried, so no page shows it:
-whether answers by others fall short, and whether ours is preferred to the best
-that is public.
+`questions/ID.yml` is one that was admitted, with the record of its trials; the
+site shows it. `candidates/ID.yml` is one that is still to be tried, so no page
+shows it: whether answers by others fall short, and whether ours is preferred to
+the best that is public.
 
 The text is Markdown and a template: a figure is computed, as in `{{
-plan("memory", …).total_bytes }}`. Links are those of a page in docs/.
+plan("memory", …).total_bytes }}`. Links are those of a page in docs/. What a
+number in an answer may come from is decided in `origins.py`.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
 import yaml
 from pydantic import (
@@ -20,6 +24,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ValidationError,
     model_validator,
 )
 
@@ -27,6 +32,7 @@ from .rubric import Level
 
 HERE = Path(__file__).parent
 CANDIDATES = HERE / "candidates"
+QUESTIONS = HERE / "questions"
 
 TOPICS = {
     "arithmetic": "Arithmetic",
@@ -134,22 +140,148 @@ class Question(_Strict):
             raise ValueError(f"{self.topic} is none of {', '.join(TOPICS)}")
         return self
 
+    def answers(self) -> Iterator[tuple[str, str, str]]:
+        """Each text that is ours: its place in the file, itself, and all that
+        was asked before it."""
+        asked = f"{self.title}\n{self.question}"
+        yield "weak.why", self.weak.why, asked
+        yield "strong", self.strong, asked
+        yield "staff", self.staff, asked
+        yield "say", self.say, asked
+        yield from _replies(self.pushbacks, "pushbacks", asked)
+
+
+def _replies(
+    pushed: list[Pushback], place: str, asked: str
+) -> Iterator[tuple[str, str, str]]:
+    for number, one in enumerate(pushed, 1):
+        here, now = f"{place}.{number}", f"{asked}\n{one.ask}"
+        yield f"{here}.reply", one.reply, now
+        yield from _replies(one.then, f"{here}.then", now)
+
+
+class Tried(_Strict):
+    """What one of three independent answers came to."""
+
+    excerpt: Annotated[str, words(60)]
+    fell: bool  # gave the weak answer, or fell short as badly
+    why: Annotated[str, words(60)]
+
+
+class Best(_Strict):
+    """The best public answer, told in our own words."""
+
+    url: str = Field(pattern=r"^https://\S+$")
+    summary: Annotated[str, words(80)]
+
+
+class Comparison(_Strict):
+    """A blind choice between our answer and the best public one."""
+
+    first: Literal["ours", "public"]  # which of the two was read first
+    winner: Literal["ours", "public"]
+    reason: Annotated[str, words(60)]
+
+
+class Trials(_Strict):
+    """How a question was tried. What would change its answer, which is the
+    third trial, is `Question.changed`."""
+
+    date: datetime.date
+    by: Literal["large language model"]  # who answered, and who judged
+    answers: list[Tried] = Field(min_length=3, max_length=3)
+    best: Best
+    comparisons: list[Comparison] = Field(min_length=5, max_length=5)
+
+    @property
+    def fell(self) -> int:
+        """How many of the answers fell short."""
+        return sum(one.fell for one in self.answers)
+
+    @property
+    def won(self) -> int:
+        """How many of the comparisons our answer won."""
+        return sum(one.winner == "ours" for one in self.comparisons)
+
+    @model_validator(mode="after")
+    def _passed(self) -> Trials:
+        if self.fell < 2:
+            raise ValueError(
+                f"{self.fell} of 3 answers fell short, where 2 are the least"
+            )
+        if self.won < 4:
+            raise ValueError(
+                f"ours won {self.won} of 5 comparisons, where 4 are the least"
+            )
+        # A judge may prefer whatever it reads first.
+        ahead = sum(one.first == "ours" for one in self.comparisons)
+        if ahead not in (2, 3):
+            raise ValueError(
+                f"ours was read first in {ahead} of 5; it has to be in 2 or 3"
+            )
+        return self
+
+
+class Admitted(Question):
+    """A question that passed its trials."""
+
+    trials: Trials
+
+
+Kind = TypeVar("Kind", bound=Question)
+
 
 def load(folder: Path = CANDIDATES) -> dict[str, Question]:
-    """All questions, by id, in the order of topics.
+    """All questions that are still on trial, by id, in the order of topics.
 
     Raises:
         ValueError: a file holds none; says which, and why.
     """
+    return _load(folder, Question)
+
+
+def admitted(folder: Path = QUESTIONS) -> dict[str, Admitted]:
+    """All questions that passed, by id, in the order of topics; perhaps none.
+
+    Raises:
+        ValueError: a file holds none, or one with a number that is typed; says
+            which, and why.
+    """
+    from .origins import typed  # which knows what a Question is
+
+    found = _load(folder, Admitted)
+    for name, one in found.items():
+        if bad := list(typed(one)):
+            raise ValueError(f"{name}.yml: {bad[0]}")
+    return found
+
+
+def _load(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
     found = []
     for path in sorted(folder.glob("*.yml")):
         try:
             given = yaml.safe_load(path.read_text("utf-8"))
-            one = Question.model_validate(given)
+            one = kind.model_validate(given)
+        except ValidationError as error:
+            raise ValueError(f"{path.name}: {_line(error)}") from None
         except (ValueError, yaml.YAMLError) as error:
-            raise ValueError(f"{path.name}: {error}") from None
+            why = " ".join(str(error).split())
+            raise ValueError(f"{path.name}: {why}") from None
         if one.id != path.stem:
             raise ValueError(f"{path.name}: its id is {one.id}")
         found.append(one)
     found.sort(key=lambda one: (list(TOPICS).index(one.topic), one.id))
     return {one.id: one for one in found}
+
+
+def _line(error: ValidationError) -> str:
+    """All that is wrong, in one line."""
+    return "; ".join(
+        ": ".join(
+            [
+                *filter(None, [".".join(map(str, fault["loc"]))]),
+                fault["msg"].removeprefix("Value error, "),
+            ]
+        )
+        for fault in error.errors()
+    )

@@ -17,9 +17,9 @@ CACHE = Path(".cache/diagrams")
 
 # What Mermaid makes of `accTitle` and `accDescr`, for who listens to a page.
 _READ_ALOUD = {"accTitle": "title", "accDescr": "desc"}
-# A phone of 390 CSS pixels leaves 358 for a diagram, and labels of 16 may
+# A phone of 360 CSS pixels leaves 356 for a diagram, and labels of 16 may
 # shrink to 12.
-WIDEST = 358 * 16 / 12
+WIDEST = 356 * 16 / 12
 
 
 @cache

@@ -3,7 +3,8 @@
 A page with `computed: true` in its head is a Jinja template. There
 `{{ plan("memory", params=7.5e9, dp=64, zero_stage=1).total_bytes }}` becomes
 the figure with its unit, linked to the planner's page, which asks the same
-question and unfolds this number. `{{ live() }}` is that page's form.
+question and unfolds this number. `{{ live() }}` is that page's form, and
+`{{ chart("bubble") }}` a picture of `lockstep.site.pictures`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import jinja2
 
 from lockstep.planner.figures import (
     Figure,
-    PlanError,
     decimal,
     grouped,
     quantity,
 )
 from lockstep.planner.page import page
 from lockstep.planner.questions import ask
+from lockstep.site.pictures import chart
 
 ENVIRONMENT = jinja2.Environment(
     undefined=jinja2.StrictUndefined, keep_trailing_newline=True
@@ -94,7 +95,7 @@ def computed(markdown: str, planner: str, **given: Any) -> str:
 
     try:
         return ENVIRONMENT.from_string(markdown).render(
-            plan=plan, live=page, **given
+            plan=plan, live=page, chart=chart, **given
         )
-    except (jinja2.TemplateError, PlanError) as error:
+    except (jinja2.TemplateError, ValueError) as error:
         raise ValueError(str(error)) from None

@@ -1,4 +1,5 @@
-"""MkDocs hooks: figures, Mermaid and room for its diagrams, notebooks."""
+"""MkDocs hooks: figures, questions, Mermaid and room for its diagrams,
+notebooks, policy."""
 
 from __future__ import annotations
 
@@ -9,25 +10,35 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.plugins import event_priority
+from mkdocs.plugins import CombinedEvent, event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import AnchorLink
 from mkdocs.utils import get_relative_url
 
+from lockstep.bench import timeline
 from lockstep.bugs import bugs
 from lockstep.planner import page as planner_page
+from lockstep.practice import estimates
+from lockstep.site import checked, glossary, llms, questions
 from lockstep.site.diagrams import size
 from lockstep.site.figures import computed
+from lockstep.site.freshness import outdate
 from lockstep.site.notebook_pages import plain
+from lockstep.site.policy import protect
+from lockstep.site.tables import stackable
 
 _MERMAID = "mermaid/dist/mermaid.esm.min.mjs"
 _MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
+_CARDS = "ts-fsrs/dist/index.mjs"
+_SCRIPT, _ALIAS = "assets/mermaid-lazy.js", "assets/diagrams-lazy.js"
 _DIAGRAM = re.compile(
     r'<pre\s+class="mermaid"><code>(?P<source>.*?)\n?</code></pre>', re.S
 )
+_AWAY = re.compile(r'<a(?=\s[^>]*href="https?://)')
 _COLAB = "https://colab.research.google.com/github"
 _BRANCH = "main"  # what is published is built from it
+_serving = _dirty = False
 _BUTTONS = """
 
 [Open in Colab]({colab}){{ .md-button }}
@@ -37,10 +48,16 @@ _BUTTONS = """
 """
 
 
+def on_startup(command: str, dirty: bool) -> None:
+    """Note whether the pages are for publishing, and whether all are built."""
+    global _serving, _dirty
+    _serving, _dirty = command == "serve", dirty
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Refuse to build without what a browser gets, before the last build is
     removed."""
-    for name in (_MERMAID, f"{_MICROPYTHON}/micropython.mjs"):
+    for name in (_MERMAID, f"{_MICROPYTHON}/micropython.mjs", _CARDS):
         if not (_modules(config) / name).is_file():
             package = name.rpartition("/")[0].removesuffix("/dist")
             raise PluginError(
@@ -52,7 +69,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 @event_priority(100)  # mkdocs-jupyter makes pages of the notebooks after it
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Publish the notebooks; Mermaid's ES modules; the planner's files, and
-    MicroPython to run them; with the licences."""
+    MicroPython to run them; what schedules cards; with the licences.
+    Publish the recorded traces."""
     modules = _modules(config)
     entry = modules / _MERMAID
     chunks = sorted(entry.parent.glob("chunks/mermaid.esm.min/*.mjs"))
@@ -63,16 +81,30 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name in ("micropython.mjs", "micropython.wasm", "package.json"):
         path = modules / _MICROPYTHON / name
         _publish(files, config, f"assets/micropython/{name}", path)
+    for path in (modules / _CARDS, modules / "ts-fsrs" / "LICENSE"):
+        _publish(files, config, f"assets/ts-fsrs/{path.name}", path)
+    for path in sorted(timeline.FOLDER.glob("*.json")):
+        _publish(files, config, f"performance/traces/{path.name}", path)
     sources = {
         path.name: path.read_text("utf-8")
         for path in sorted(Path(planner_page.__file__).parent.glob("*.py"))
     }
     bundle = "assets/planner-files.json"
     files.append(File.generated(config, bundle, content=dumps(sources)))
+    practice = Path(estimates.__file__).parent
+    asked = {
+        name: (practice / name).read_text("utf-8") for name in estimates.FILES
+    }
+    bundle = "assets/estimates-files.json"
+    files.append(File.generated(config, bundle, content=dumps(asked)))
     root = _root(config)
     for path in sorted(root.glob("labs/*.ipynb")):
         inside = path.relative_to(root).as_posix()
         files.append(File(inside, str(root), config.site_dir, True))
+    if _dirty:
+        outdate(files, root)
+    repository = (config.repo_url or "").rstrip("/")
+    questions.publish(files, config, f"{repository}/blob/{_BRANCH}")
     return files
 
 
@@ -90,8 +122,10 @@ def on_page_markdown(
     if page.meta.get("computed"):
         planner = get_relative_url("planner/", page.url)
         given = {"bugs": bugs().values(), "colab": colab}
+        given |= {"glossary": glossary.load(), "checked": checked.load()}
+        given["sources"] = f"{config.repo_url or ''}/blob/{_BRANCH}"
         try:
-            markdown = computed(markdown, planner, **given)
+            markdown = computed(markdown, planner, estimates=estimates, **given)
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None
     if not (name := page.meta.get("notebook")):
@@ -110,12 +144,50 @@ def on_page_markdown(
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
     """Give a notebook the site's style, and leave it to the search to find the
-    page that tells of it. Reserve the height of each diagram, so that drawing
-    it moves no text."""
+    page that tells of it. Label the cells of wide tables; mark the links whose
+    address a printed page tells, and the words of the glossary. Reserve the
+    height of each diagram, so that drawing it moves no text."""
     if page.file.src_uri.endswith(".ipynb"):
         page.meta["search"] = {"exclude": True}
         return plain(html, list(_ids(page.toc)))
+    html = _AWAY.sub("<a data-away", stackable(html))
+    if page.file.src_uri != glossary.PAGE:
+        html = glossary.marked(html)
     return _DIAGRAM.sub(_reserve, html)
+
+
+def on_env(env: object, config: MkDocsConfig, files: Files) -> None:
+    """Write llms.txt and each page's Markdown, now that all are there."""
+    try:
+        llms.publish(files, config)
+    except ValueError as error:
+        raise PluginError(f"llms.txt: {error}") from None
+
+
+@event_priority(100)
+def _hidden(output: str, **_: object) -> str:
+    """Spare mermaid2 the pages without a diagram: it parses each page that has
+    its name, and the address of our script has it."""
+    if 'class="mermaid"' in output:
+        return output
+    return output.replace(_SCRIPT, _ALIAS)
+
+
+@event_priority(-100)
+def _linked(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Let a page name its Markdown."""
+    return llms.linked(output.replace(_ALIAS, _SCRIPT), page, config)
+
+
+on_post_page = CombinedEvent(_hidden, _linked)
+
+
+@event_priority(-100)  # other plugins write pages as late as this
+def on_post_build(config: MkDocsConfig) -> None:
+    """Give the pages their Content-Security-Policy. `mkdocs serve` writes a
+    script of its own into each, so that it can reload them: none there."""
+    if not _serving:
+        protect(Path(config.site_dir))
 
 
 def _ids(toc: Iterable[AnchorLink]) -> Iterator[str]:

@@ -1,0 +1,147 @@
+"""What holds the answers is there, and its tests passed.
+
+    python -m lockstep.practice.evidence [REPORTS]
+
+reads the JUnit reports that pytest wrote into a folder and prints a line for
+each test that an admitted question names and that failed, was skipped, or did
+not run. A test with parameters passed when each of its cases did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree
+
+from markdown.extensions.toc import slugify
+
+from lockstep.bugs import bugs
+from lockstep.drills.stages import drills
+from lockstep.labs import labs
+
+from .bank import Question, admitted
+
+ROOT = Path(__file__).parents[3]
+REPORTS = Path(".cache/reports")
+
+_HEADING = re.compile(r"^#+ +(.*?)(?: *\{ *#([\w-]+) *\})?$", re.M)
+_ID = re.compile(r"\{ *#([\w-]+) *\}")
+
+
+def missing(question: Question, root: Path = ROOT) -> Iterator[str]:
+    """Each thing that a question's evidence names and that is not there."""
+    held = question.evidence
+    for test in held.tests:
+        path, *names = test.partition("[")[0].split("::")
+        if ".".join(names) not in _functions(root / path):
+            yield f"{question.id}: there is no test {test}"
+    for target in held.pages:
+        path, _, anchor = target.partition("#")
+        if anchor not in {"", *headings(root / "docs" / path)}:
+            yield f"{question.id}: there is no place {target}"
+        elif not (root / "docs" / path).is_file():
+            yield f"{question.id}: there is no page {path}"
+    for kind, named, known in (
+        ("lab", held.labs, labs()),
+        ("drill", held.drills, drills()),
+        ("bug", held.bugs, bugs()),
+    ):
+        for number in named:
+            if number not in known:
+                yield f"{question.id}: there is no {kind} {number}"
+
+
+@cache
+def _functions(path: Path) -> set[str]:
+    """The names of a module's functions, those of classes with the class."""
+    if not path.is_file():
+        return set()
+    found = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            inside = (x for x in node.body if isinstance(x, ast.FunctionDef))
+            found |= {f"{node.name}.{one.name}" for one in inside}
+    return found
+
+
+def headings(page: Path) -> dict[str, str]:
+    """The anchors of a page with the text of its headings, in order; then
+    those of other things."""
+    text = page.read_text("utf-8") if page.is_file() else ""
+    found = {
+        anchor or slugify(title, "-"): title
+        for title, anchor in _HEADING.findall(text)
+    }
+    others = (name for name in _ID.findall(text) if name not in found)
+    return found | dict.fromkeys(others, "")
+
+
+def outcomes(reports: Iterable[Path]) -> dict[str, list[str]]:
+    """How each test ended, by its node id; a test with parameters by that of
+    its function as well, once for each case.
+
+    Raises:
+        ValueError: a report cannot be read.
+    """
+    found = defaultdict(list)
+    for report in reports:
+        try:
+            cases = ElementTree.parse(report).iter("testcase")
+        except (OSError, ElementTree.ParseError) as error:
+            raise ValueError(f"{report}: {error}") from None
+        for case in cases:
+            name = case.get("name", "")
+            whole = f"{case.get('classname')}.{name}"
+            ended = {part.tag for part in case} & {"failure", "error"}
+            how = "failed" if ended else "passed"
+            if not ended and case.find("skipped") is not None:
+                how = "was skipped"
+            for key in {whole, whole.partition("[")[0]}:
+                found[key].append(how)
+    return found
+
+
+def unproven(question: Question, ended: dict[str, list[str]]) -> Iterator[str]:
+    """Each test that a question names and that did not pass."""
+    for test in question.evidence.tests:
+        place, bracket, case = test.partition("[")
+        path, *names = place.split("::")
+        module = path.removesuffix(".py").replace("/", ".")
+        key = ".".join([module, *names]) + bracket + case
+        if bad := {*ended.get(key, ["did not run"])} - {"passed"}:
+            yield f"{question.id}: {test} {min(bad)}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check the admitted questions against the reports of this build."""
+    parser = argparse.ArgumentParser(description="What holds the answers")
+    parser.add_argument("reports", type=Path, nargs="?", default=REPORTS)
+    folder = parser.parse_args(arguments).reports
+    reports = sorted(folder.glob("*.xml"))
+    try:
+        questions = admitted().values()
+        ended = outcomes(reports)
+    except ValueError as error:
+        print(error)
+        return 1
+    if questions and not reports:
+        print(f"{folder} holds no report: run `make test-code test-more`")
+        return 1
+    found = [line for one in questions for line in missing(one)]
+    found += [line for one in questions for line in unproven(one, ended)]
+    for line in found:
+        print(line)
+    print(f"{len(questions)} questions, {len(found)} faults in what holds them")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

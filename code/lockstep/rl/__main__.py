@@ -1,0 +1,134 @@
+"""`python -m lockstep.rl`: a run of two roles, and what its parts are worth."""
+
+import shutil
+import sys
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal
+
+import torch
+import tyro
+
+from lockstep.forked import in_a_group
+from lockstep.trainer.config import ConfigError
+
+from .audit import audit, ratios, reward
+from .roles import play
+from .schedule import ROUNDS, Run, simulate
+
+Unprefixed = tyro.conf.arg(name="")
+Ways = Literal["in-flight", "asked", "settled"]
+
+
+def launch(cfg: Run, folder: Path, kill_round: int = -1) -> bool:
+    """Run `cfg` on forks of this process; whether it came to its end."""
+    # An optimizer's first step needs it: loaded here, it is there in each fork.
+    import torch._dynamo  # noqa: F401
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        in_a_group(cfg.trainers + cfg.samplers, play, cfg, folder, kill_round)
+    except BrokenProcessPool:
+        return False
+    return True
+
+
+def run(
+    folder: tyro.conf.Positional[Path],
+    cfg: Annotated[Run, Unprefixed] = Run(),  # noqa: B008 (frozen)
+) -> int:
+    """Train, or go on with the run in `folder`, and say what became of it."""
+    if not launch(cfg, folder):
+        print("a rank was killed", file=sys.stderr)
+        return 1
+    first, last = reward(folder)
+    print(f"reward, first and last ten steps: {first:.2f}, {last:.2f}")
+    found = audit(folder).items()
+    print(", ".join(f"{name} {len(positions)}" for name, positions in found))
+    print("\nlag  tokens  mean ratio  spread  clipped")
+    for lag, row in ratios(folder).items():
+        print(
+            f"{lag:3} {row['tokens']:7.0f} {row['mean']:11.2f}"
+            f" {row['spread']:7.3f} {row['clipped']:8.1%}"
+        )
+    return 0
+
+
+def schedule() -> int:
+    """Idle shares and refusals by `max_lag`, in rounds; nothing is trained."""
+    lengths = sorted({*ROUNDS})
+    print(
+        "                   idle               refused, by rounds of an answer"
+    )
+    print("max lag  samplers  samplers  trainers", end=" ")
+    print(*(f"{length:6}" for length in lengths))
+    for max_lag, samplers in (0, 1), (2, 1), (6, 1), (2, 2), (12, 2):
+        found = simulate(Run(max_lag=max_lag, samplers=samplers, steps=400))
+        idle = found["sampler idle"], found["trainer idle"]
+        shares = []
+        for length in lengths:
+            lost = found["refused"][length]
+            shares.append(lost / (lost + found["trained"][length]))
+        print(
+            f"{max_lag:7} {samplers:9} {idle[0]:9.0%} {idle[1]:9.0%}", end=" "
+        )
+        print(*(f"{share:6.0%}" for share in shares))
+    return 0
+
+
+def mismatch() -> int:
+    """The ratio where no version is ever behind, by what the sampler is."""
+    base = Run(max_lag=0, steps=20, temperature=0.6)
+    print("sampler            lag  mean ratio   spread  clipped")
+    for name, cfg in {
+        "as the trainer": base,
+        "bf16 weights": replace(base, sampler_dtype="bfloat16"),
+        "raw logprobs": replace(base, logprobs="raw"),
+    }.items():
+        with TemporaryDirectory() as folder:
+            launch(cfg, Path(folder))
+            for lag, row in ratios(Path(folder)).items():
+                print(
+                    f"{name:15} {lag:6} {row['mean']:11.3f}"
+                    f" {row['spread']:8.4f} {row['clipped']:8.1%}"
+                )
+    return 0
+
+
+def killed() -> int:
+    """One run, killed between two checkpoints and resumed in three ways."""
+    cfg = Run(steps=20)
+    print("resumed by  trained  refused  in flight  twice  lost")
+    with TemporaryDirectory() as folder:
+        begun = Path(folder) / "killed"
+        launch(cfg, begun, kill_round=40)
+        ways: tuple[Ways, ...] = "in-flight", "asked", "settled"
+        for way in ways:
+            again = shutil.copytree(begun, Path(folder) / way)
+            launch(replace(cfg, resume_by=way), again)
+            print(f"{way:10}", end="")
+            for name, positions in audit(again).items():
+                print(f"{len(positions):{len(name) + 2}}", end="")
+            print()
+    return 0
+
+
+def main() -> int:
+    """The exit code: 2 for a setting that cannot be used."""
+    torch.set_num_threads(1)
+    commands = (run, schedule, mismatch, killed)
+    try:
+        return int(
+            tyro.extras.subcommand_cli_from_dict(
+                {command.__name__: command for command in commands}
+            )
+        )
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

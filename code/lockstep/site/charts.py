@@ -1,0 +1,419 @@
+"""Charts as SVG within a page: bars, lines, intervals, lanes.
+
+A chart is drawn when the site is built, from data that a run recorded or the
+planner computed. It has no script and no inline style, so the page's own style
+sheet (`docs/assets/charts.css`) colours it for either scheme. It is drawn
+twice, for a phone and for a desk, so that its letters keep their size. What it
+shows is also a table, folded below it; its name and its text alternative are
+what a screen reader says.
+
+No library is used. The nearest, pygal 3.1, writes a style sheet and scripts
+into every drawing, and has one layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import floor, log2, log10
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+# Widths in the units of a drawing, which a screen of 360 CSS pixels and a desk
+# show at no less than their size.
+NARROW, WIDE = 320, 640
+FONT = 13  # of every text, in the same units
+LINE = 19  # from one line of text to the next
+# Kinds of fill, line and mark: whoever sees no colour sees these.
+DASHES = "", "7 4", "2 3", "9 3 2 3", "1 5"
+_HATCH = {  # strokes in a tile of 8 by 8, over the fill
+    1: "M-2 6L6 -2M2 10L10 2",
+    2: "M1 2h3M5 6h3",
+    3: "M4 0v8",
+    4: "M0 0L8 8M0 8L8 0",
+}
+
+Say = Callable[[float], str]  # a number with its unit, as a reader sees it
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one line, or of one kind of mark."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    line: bool = True
+    marks: bool = True
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis measures, and the numbers that stand on it."""
+
+    label: str
+    ticks: Sequence[float]
+    say: Say = "{:g}".format
+    log: bool = False
+
+    def at(self, value: float, low: float, high: float) -> float:
+        """Where a value lies when the first and the last tick lie at `low` and
+        `high`."""
+        scale = log2 if self.log else float
+        first, last = scale(self.ticks[0]), scale(self.ticks[-1])
+        return low + (high - low) * (scale(value) - first) / (last - first)
+
+
+def ticks(high: float, count: int = 4) -> list[float]:
+    """From 0 to `high` or just beyond, in about `count` round steps."""
+    rough = high / count
+    power = 10.0 ** floor(log10(rough))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
+    found = [0.0]
+    while found[-1] < high - 1e-9 * high:
+        found.append(round(found[-1] + step, 12))
+    return found
+
+
+def bars(rows: Mapping[str, Mapping[str, float]], axis: Axis) -> Drawing:
+    """A bar for each row, made of parts that all rows name in one order; its
+    sum stands beside its name."""
+    parts = [*next(iter(rows.values()))]
+
+    def draw(canvas: Canvas) -> None:
+        canvas.legend(parts, Canvas.swatch)
+        right = canvas.width - 10
+        top = canvas.y
+        for label, values in rows.items():
+            canvas.y += LINE + 4
+            canvas.text(2, canvas.y - 6, label, halo=True)
+            total = axis.say(sum(values.values()))
+            canvas.text(canvas.width - 2, canvas.y - 6, total, "end", halo=True)
+            begin = 0.0
+            for i, value in enumerate(values.values()):
+                canvas.block(
+                    i,
+                    axis.at(begin, 2, right),
+                    canvas.y,
+                    axis.at(begin + value, 2, right),
+                    16,
+                )
+                begin += value
+            canvas.y += 16
+        canvas.across(axis, 2, right, top + 4, canvas.y + 6)
+
+    return draw
+
+
+def lines(
+    series: Sequence[Series],
+    x: Axis,
+    y: Axis,
+    rules: Mapping[str, float] | None = None,
+) -> Drawing:
+    """Lines and marks over two axes, and upright rules with a name at `x`."""
+
+    def draw(canvas: Canvas) -> None:
+        canvas.legend([one.label for one in series], sample)
+        canvas.text(2, canvas.y + 12, y.label)
+        top, bottom = canvas.y + 26, canvas.y + 26 + 190
+        left = 10 + max(canvas.long(y.say(tick)) for tick in y.ticks)
+        right = canvas.width - 12
+        for tick in y.ticks:
+            at = y.at(tick, bottom, top)
+            canvas.path(f"M{left:.2f} {at:.2f}H{right}", "chart-grid")
+            canvas.text(left - 5, at + 4.5, y.say(tick), "end")
+        for name, value in (rules or {}).items():
+            at = x.at(value, left, right)
+            canvas.path(f"M{at:.2f} {top}V{bottom}", "chart-rule")
+            canvas.text(at + 4, top + 12, name)
+        for i, one in enumerate(series):
+            found = [
+                (x.at(a, left, right), y.at(b, bottom, top))
+                for a, b in one.points
+            ]
+            if one.line:
+                canvas.line(i, found)
+            if one.marks:
+                for point in found:
+                    canvas.mark(i, *point)
+        canvas.across(x, left, right, top, bottom, grid=False)
+
+    def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
+        if series[i].line:
+            canvas.line(i, [(at, middle), (at + 22, middle)])
+        if series[i].marks:
+            canvas.mark(i, at + 11, middle)
+
+    return draw
+
+
+def intervals(
+    rows: Mapping[str, tuple[float, float, float]],
+    axis: Axis,
+    rules: Mapping[str, float] | None = None,
+) -> Drawing:
+    """A mark for each row's value, with a bar from its low to its high end."""
+
+    def draw(canvas: Canvas) -> None:
+        right = canvas.width - 14
+        top = canvas.y + LINE
+        bottom = top + len(rows) * (LINE + 28) + 4
+        for name, value in (rules or {}).items():
+            at = axis.at(value, 14, right)
+            canvas.path(f"M{at:.2f} {top - 4}V{bottom}", "chart-rule")
+            canvas.text(at, top - 8, name, "middle")
+        canvas.y = top
+        for label, (value, low, high) in rows.items():
+            canvas.y += LINE
+            canvas.text(2, canvas.y, label, halo=True)
+            said = f"{axis.say(value)}, {axis.say(low)} to {axis.say(high)}"
+            canvas.text(canvas.width - 2, canvas.y, said, "end", halo=True)
+            canvas.y += 12
+            ends = [axis.at(end, 14, right) for end in (low, high)]
+            canvas.line(0, [(end, canvas.y) for end in ends])
+            for end in ends:
+                canvas.path(
+                    f"M{end:.2f} {canvas.y - 5}v10", "chart-line chart-stroke-0"
+                )
+            canvas.mark(0, axis.at(value, 14, right), canvas.y)
+            canvas.y += 16
+        canvas.across(axis, 14, right, top, bottom)
+
+    return draw
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A row of a timeline: spans (begin, end, kind). Kinds are numbered as in
+    the legend; without a number the lane's own fill is plain."""
+
+    label: str
+    spans: Sequence[tuple[float, float, int | None]]
+
+
+def lanes(
+    groups: Mapping[str, Sequence[Lane]], kinds: Sequence[str], axis: Axis
+) -> Drawing:
+    """What happened at the same time, in a group for each rank."""
+
+    def draw(canvas: Canvas) -> None:
+        canvas.legend(kinds, Canvas.swatch)
+        labels = [lane.label for group in groups.values() for lane in group]
+        left = 8 + max(map(canvas.long, labels))
+        right = canvas.width - 14
+        top = canvas.y
+        for name, group in groups.items():
+            canvas.y += LINE + 2
+            canvas.text(2, canvas.y - 6, name, strong=True)
+            for lane in group:
+                canvas.text(2, canvas.y + 13, lane.label)
+                for kind in dict.fromkeys(kind for *_, kind in lane.spans):
+                    found = [
+                        (axis.at(a, left, right), axis.at(b, left, right))
+                        for a, b, k in lane.spans
+                        if k == kind
+                    ]
+                    canvas.blocks(kind, found, canvas.y, 16)
+                canvas.y += 21
+        canvas.across(axis, left, right, top + 4, canvas.y + 2)
+
+    return draw
+
+
+class Canvas:
+    """One drawing: `y` is how far down it is full."""
+
+    def __init__(self, name: str, width: int) -> None:
+        self.name, self.width, self.y = name, width, 0.0
+        self.svg = Element("g")
+        self.used: set[int] = set()
+
+    def long(self, words: str) -> float:
+        """About how wide a text is; a bit more, rather than less."""
+        return 0.58 * FONT * len(words)
+
+    def path(self, d: str, kind: str, **more: str) -> None:
+        """A path of a class of the style sheet."""
+        SubElement(self.svg, "path", {"d": d, "class": kind, **more})
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        anchor: str = "start",
+        strong: bool = False,
+        halo: bool = False,
+    ) -> None:
+        """Words whose line stands at `y`; a halo parts them from a rule."""
+        given = {"x": f"{x:.2f}", "y": f"{y:.2f}", "text-anchor": anchor}
+        if strong:
+            given["font-weight"] = "bold"
+        if halo:
+            given["class"] = "chart-halo"
+        SubElement(self.svg, "text", given).text = words
+
+    def block(
+        self, kind: int, left: float, top: float, right: float, high: float
+    ) -> None:
+        """A part of a bar."""
+        given = {"x": f"{left:.2f}", "y": f"{top:.2f}"}
+        given |= {"width": f"{right - left:.2f}", "height": f"{high:g}"}
+        given |= {"class": "chart-block", "fill": self.fill(kind)}
+        SubElement(self.svg, "rect", given)
+
+    def blocks(
+        self,
+        kind: int | None,
+        found: Iterable[tuple[float, float]],
+        top: float,
+        high: float,
+    ) -> None:
+        """Many of one kind, as one path."""
+        d = "".join(
+            f"M{a:.2f} {top:g}H{b:.2f}v{high:g}H{a:.2f}z" for a, b in found
+        )
+        if kind is None:
+            self.path(d, "chart-plain")
+        else:
+            self.path(d, "chart-span", fill=self.fill(kind))
+
+    def fill(self, kind: int) -> str:
+        """The address of the pattern of that kind."""
+        self.used.add(kind)
+        return f"url(#{self.name}-{self.width}-{kind})"
+
+    def line(self, kind: int, points: Sequence[tuple[float, float]]) -> None:
+        """Straight from point to point."""
+        d = "L".join(f"{x:.2f} {y:.2f}" for x, y in points)
+        dash = {"stroke-dasharray": DASHES[kind]} if DASHES[kind] else {}
+        self.path(f"M{d}", f"chart-line chart-stroke-{kind}", **dash)
+
+    def mark(self, kind: int, x: float, y: float) -> None:
+        """A circle, square, triangle, diamond or cross around a point."""
+        d = (
+            "m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z",
+            "m-4 -4h8v8h-8z",
+            "m0 -5.5l5 9h-10z",
+            "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z",
+            "m-4 -4l8 8m0 -8l-8 8",
+        )[kind]
+        self.path(f"M{x:.2f} {y:.2f}{d}", f"chart-mark chart-stroke-{kind}")
+
+    def swatch(self, kind: int, at: float, middle: float) -> None:
+        """A sample of a fill, for the legend."""
+        self.block(kind, at, middle - 6, at + 22, 12)
+
+    def legend(
+        self,
+        labels: Sequence[str],
+        sample: Callable[[Canvas, int, float, float], None],
+    ) -> None:
+        """A sample and a name of each kind, in as many lines as they need."""
+        x = 2.0
+        for i, label in enumerate(labels):
+            wide = 30 + self.long(label)
+            if x > 2 and x + wide > self.width:
+                x, self.y = 2.0, self.y + LINE
+            sample(self, i, x, self.y + 10)
+            self.text(x + 28, self.y + 14.5, label)
+            x += wide + 14
+        self.y += LINE + 6
+
+    def across(
+        self,
+        axis: Axis,
+        left: float,
+        right: float,
+        top: float,
+        bottom: float,
+        grid: bool = True,
+    ) -> None:
+        """The axis below a chart, with its grid behind all that is drawn."""
+        for tick in axis.ticks:
+            at = axis.at(tick, left, right)
+            if grid:
+                d = f"M{at:.2f} {top:g}V{bottom:g}"
+                line = Element("path", {"d": d, "class": "chart-grid"})
+                self.svg.insert(0, line)
+            words = axis.say(tick)
+            half = self.long(words) / 2
+            near = min(max(at, half), self.width - half)
+            self.text(near, bottom + 15, words, "middle")
+        self.text(self.width / 2, bottom + 33, axis.label, "middle")
+        self.y = bottom + 39
+
+    def patterns(self) -> Element:
+        """The fills that were used."""
+        found = Element("defs")
+        for kind in sorted(self.used):
+            given = {"id": f"{self.name}-{self.width}-{kind}"}
+            given |= {"width": "8", "height": "8"}
+            tile = SubElement(
+                found, "pattern", given | {"patternUnits": "userSpaceOnUse"}
+            )
+            whole = {"width": "8", "height": "8"}
+            SubElement(tile, "rect", whole | {"class": f"chart-fill-{kind}"})
+            if d := _HATCH.get(kind):
+                SubElement(tile, "path", {"d": d, "class": "chart-hatch"})
+        return found
+
+
+Drawing = Callable[[Canvas], None]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing, what it is called, what it says, and its numbers as a table
+    whose first row is its head."""
+
+    title: str
+    says: str
+    draw: Drawing
+    table: Sequence[Sequence[str]]
+
+    def html(self, name: str) -> str:
+        """As a figure of a page, in one line, since Markdown would end it at an
+        empty one. `name` makes ids of the page's own."""
+        return (
+            f'<figure class="chart" id="chart-{name}">'
+            f"{self._svg(name, NARROW)}{self._svg(name, WIDE)}"
+            f"<figcaption>{escape(self.title)}</figcaption>"
+            '<details class="chart-data"><summary>The figures</summary>'
+            f"{self._table()}</details></figure>"
+        )
+
+    def _svg(self, name: str, width: int) -> str:
+        canvas = Canvas(f"chart-{name}", width)
+        self.draw(canvas)
+        title, says = (f"chart-{name}-{width}-{x}" for x in ("title", "says"))
+        svg = Element(
+            "svg",
+            {
+                "class": "chart-narrow" if width == NARROW else "chart-wide",
+                "viewBox": f"0 0 {width} {canvas.y:.0f}",
+                "width": f"{width}",
+                "height": f"{canvas.y:.0f}",
+                "font-size": f"{FONT}",
+                "role": "img",
+                "aria-labelledby": f"{title} {says}",
+                "data-search-exclude": "",
+            },
+        )
+        SubElement(svg, "title", {"id": title}).text = self.title
+        SubElement(svg, "desc", {"id": says}).text = self.says
+        if canvas.used:
+            svg.append(canvas.patterns())
+        svg.extend(canvas.svg)
+        return tostring(svg, "unicode")
+
+    def _table(self) -> str:
+        head, *rows = self.table
+        top = _row(head, '<th scope="col">', "</th>")
+        body = "".join(_row(row, "<td>", "</td>") for row in rows)
+        return f"<table><thead>{top}</thead><tbody>{body}</tbody></table>"
+
+
+def _row(cells: Sequence[str], begin: str, end: str) -> str:
+    told = "".join(f"{begin}{escape(cell)}{end}" for cell in cells)
+    return f"<tr>{told}</tr>"

@@ -1,0 +1,350 @@
+"""The charts that pages name: from recorded data, or from the planner.
+
+A page with `computed: true` in its head shows one by `{{ chart("bubble") }}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import lockstep
+from lockstep.bench import timeline
+from lockstep.planner.figures import PlanError, decimal
+from lockstep.planner.questions import ask
+from lockstep.site.charts import (
+    Axis,
+    Chart,
+    Lane,
+    Series,
+    bars,
+    intervals,
+    lanes,
+    lines,
+    ticks,
+)
+
+PACKAGE = Path(lockstep.__file__).parent
+LOSSES = PACKAGE / "probes" / "resumed.json"
+BENCHMARK = PACKAGE / "bench" / "result.json"
+PARAMS, RANKS, STAGES = 7.5e9, 64, 8
+STATES = {
+    "weights": "parameters_bytes",
+    "gradients": "gradients_bytes",
+    "optimizer": "optimizer_bytes",
+}
+SCHEDULES = {  # name, planner's schedule, parts of the model that a rank holds
+    "GPipe, 1F1B": ("1f1b", 1),
+    "interleaved, 2 parts": ("interleaved", 2),
+    "ZB-H1": ("zb-h1", 1),
+    "ZB-H2": ("zb-h2", 1),
+}
+MICROBATCHES = 8, 16, 32, 64, 128
+SHOWN = 28, 52  # steps of the loss that are drawn
+CURVES = {
+    "whole": "never killed",
+    "killed": "until it is killed",
+    "resumed": "launched again",
+    "forgetful": "again, without moments",
+}
+LOOPS = {"bare": "bare DDP", "fabric": "Fabric", "accelerate": "Accelerate"}
+
+
+def data(path: Path) -> Any:
+    """What a file of recorded data holds.
+
+    Raises:
+        ValueError: it is missing or no JSON.
+    """
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no data for a chart: {path.name}: {error}") from None
+
+
+def memory() -> Chart:
+    """State of 7.5 B parameters on a rank, by stage."""
+    rows: dict[str, dict[str, float]] = {}
+    for name, stage in (
+        ("DDP", 0),
+        ("ZeRO-1", 1),
+        ("ZeRO-2", 2),
+        ("ZeRO-3", 3),
+    ):
+        found = ask(
+            "memory", {"params": PARAMS, "dp": RANKS, "zero_stage": stage}
+        )
+        rows[name] = {k: found[v].value for k, v in STATES.items()}
+    sums = {name: sum(parts.values()) for name, parts in rows.items()}
+    most = max(sums.values())
+    return Chart(
+        f"State of 7.5 B parameters on one of {RANKS} ranks, by stage",
+        "Four bars, each of weights, gradients and optimizer state. "
+        + " ".join(f"{name}: {giga(one)}." for name, one in sums.items())
+        + " Each stage divides one part more by the number of ranks.",
+        bars(rows, Axis("bytes on a rank", ticks(most), giga)),
+        [
+            ["stage", *STATES, "sum"],
+            *(
+                [name, *map(giga, parts.values()), giga(sums[name])]
+                for name, parts in rows.items()
+            ),
+        ],
+    )
+
+
+def bubble() -> Chart:
+    """The idle share of a pipeline of 8 stages, by schedule."""
+    series = [
+        Series(name, [*idle(schedule, parts).items()])
+        for name, (schedule, parts) in SCHEDULES.items()
+    ]
+    return Chart(
+        f"Idle share of all time, {STAGES} stages",
+        "Three falling curves, and one at zero. "
+        + " ".join(
+            f"{one.label}: {percent(one.points[0][1])} with"
+            f" {one.points[0][0]} micro-batches,"
+            f" {percent(one.points[-1][1])} with {one.points[-1][0]}."
+            for one in series
+        ),
+        lines(
+            series,
+            Axis("micro-batches", MICROBATCHES, log=True),
+            Axis("idle, of all time", ticks(series[0].points[0][1]), percent),
+        ),
+        [
+            ["micro-batches", *(one.label for one in series)],
+            *(
+                [
+                    str(count),
+                    *(percent(dict(s.points).get(count)) for s in series),
+                ]
+                for count in MICROBATCHES
+            ),
+        ],
+    )
+
+
+def idle(schedule: str, parts: int) -> dict[float, float]:
+    """Bubble over all time, by micro-batches, where the schedule allows it."""
+    given = {"stages": STAGES, "schedule": schedule, "virtual_stages": parts}
+    found: dict[float, float] = {}
+    for count in MICROBATCHES:
+        with suppress(PlanError):
+            answer = ask("pipeline", given | {"microbatches": count})
+            found[count] = answer["bubble_fraction_of_total"].value
+    return found
+
+
+def loss() -> Chart:
+    """A run that is killed and resumed, beside one that nobody kills."""
+    curves = data(LOSSES)["curves"]
+    first, last = SHOWN
+    found = {
+        name: {s: x for s, x in curves[name] if first <= s <= last}
+        for name in CURVES
+    }
+    dies, goes_on = max(found["killed"]), min(found["resumed"])
+    series = [
+        Series(
+            label,
+            [*found[name].items()],
+            line=name in ("whole", "forgetful"),
+            marks=name in ("killed", "resumed"),
+        )
+        for name, label in CURVES.items()
+    ]
+    most = max(x for one in found.values() for x in one.values())
+    return Chart(
+        "Loss around a kill",
+        f"Rank 1 dies after step {dies}. The second launch goes on from step"
+        f" {goes_on - 1} and repeats {dies - goes_on + 1} steps. Its loss lies"
+        " on the curve of the run that nobody killed. A launch that loses the"
+        " optimizer's moments lies above it.",
+        lines(
+            series,
+            Axis("optimizer step", range(first, last + 1, 4)),
+            Axis("loss, mean over both ranks", ticks(most)),
+            {"saved": goes_on - 1, "killed": dies},
+        ),
+        [
+            ["step", *CURVES.values()],
+            *(
+                [
+                    str(step),
+                    *(
+                        f"{one[step]:.4f}" if step in one else "–"
+                        for one in found.values()
+                    ),
+                ]
+                for step in range(first, last + 1)
+            ),
+        ],
+    )
+
+
+def benchmark() -> Chart:
+    """The trainer's CPU time over its rivals', with intervals."""
+    over = data(BENCHMARK)["summary"]["over"]
+    rows = {
+        f"{LOOPS[rival]}, {model}": (one["median"], one["low"], one["high"])
+        for model, rivals in over.items()
+        for rival, one in rivals.items()
+    }
+    low = min(low for _, low, _ in rows.values())
+    high = max(high for *_, high in rows.values())
+    steps = [
+        round(0.05 * n, 2) for n in range(int(low * 20), int(high * 20) + 2)
+    ]
+    return Chart(
+        "Lockstep's CPU time per step, over another loop's in the same round",
+        "Six medians with their 95 % confidence intervals. "
+        + " ".join(
+            f"Over {name}: {ratio(m)}, {ratio(a)} to {ratio(b)}."
+            for name, (m, a, b) in rows.items()
+        ),
+        intervals(rows, Axis("ratio", steps, "{:.2f}".format), {"equal": 1.0}),
+        [
+            ["loop and model", "median", "low", "high"],
+            *([name, *map(ratio, row)] for name, row in rows.items()),
+        ],
+    )
+
+
+def phases() -> Chart:
+    """Where the last step of each recorded trace went, rank by rank."""
+    rows = {}
+    for name in ("overlap", "late", "apart"):
+        trace = timeline.load(name)
+        step = timeline.steps(trace)[-1]
+        for rank in timeline.ranks(trace):
+            row = dict.fromkeys(timeline.PHASES, 0.0)
+            mine = timeline.lanes(timeline.of_rank(trace, rank), step)
+            for phase, (begin, end) in mine["phases"]:
+                row[phase] += end - begin
+            rows[f"{name}, rank {rank}"] = row
+    most = max(sum(row.values()) for row in rows.values())
+    return Chart(
+        "Phases of one step, on each rank of three recorded runs",
+        "Six bars of load, forward, backward, sync and optimizer. "
+        + " ".join(
+            f"{name}: most in {max(row, key=row.__getitem__)}."
+            for name, row in rows.items()
+        ),
+        bars(rows, Axis("time of the step", ticks(most), millis)),
+        [
+            ["trace and rank", *timeline.PHASES],
+            *([name, *map(millis, row.values())] for name, row in rows.items()),
+        ],
+    )
+
+
+def trace(name: str, called: str) -> Callable[[], Chart]:
+    """A timeline of a recorded trace's last step; `called` does not tell what
+    is to be found in it."""
+
+    def draw() -> Chart:
+        found = timeline.load(name)
+        step = timeline.steps(found)[-1]
+        begin, end = timeline.window(found, step)
+        groups: dict[str, list[Lane]] = {}
+        rows = []
+        for rank in timeline.ranks(found):
+            mine = timeline.lanes(timeline.of_rank(found, rank), step)
+            group = []
+            for lane, spans in mine.items():
+                inside = [
+                    (max(a, begin) - begin, min(b, end) - begin, kind(phase))
+                    for phase, (a, b) in spans
+                ]
+                group.append(Lane(lane, inside))
+                rows += summary(f"rank {rank} {lane}", inside)
+            groups[f"rank {rank}"] = group
+        return Chart(
+            f"{called}: one step on two ranks",
+            "Three lanes for each rank, over one clock: its phases, when"
+            " operators compute, and when gloo sends. The table has begin and"
+            " end of each.",
+            lanes(
+                groups,
+                timeline.PHASES,
+                Axis("since the step began", ticks(end - begin), millis),
+            ),
+            [["lane", "from", "to", "of it"], *rows],
+        )
+
+    return draw
+
+
+def kind(phase: str) -> int | None:
+    """A phase's place in the legend."""
+    return timeline.PHASES.index(phase) if phase else None
+
+
+def summary(
+    lane: str, spans: Sequence[tuple[float, float, int | None]]
+) -> list[list[str]]:
+    """Rows for a lane: one for each phase, or one for all of its spans."""
+    if not spans:
+        return [[lane, "–", "–", millis(0)]]
+    if spans[0][2] is None:
+        busy = sum(b - a for a, b, _ in spans)
+        ends = millis(spans[0][0]), millis(spans[-1][1])
+        return [[lane, *ends, millis(busy)]]
+    return [
+        [
+            f"{lane.split(' phases')[0]} {timeline.PHASES[phase or 0]}",
+            millis(a),
+            millis(b),
+            millis(b - a),
+        ]
+        for a, b, phase in sorted(spans)
+    ]
+
+
+def giga(count: float) -> str:
+    """Bytes: 31.41 GB."""
+    return decimal(count, "B") if count else "0"
+
+
+def percent(share: float | None) -> str:
+    """41.2 %."""
+    return "–" if share is None else f"{100 * share:.3g} %"
+
+
+def ratio(value: float) -> str:
+    """Three digits behind the point."""
+    return f"{value:.3f}"
+
+
+def millis(microseconds: float) -> str:
+    """12.3 ms."""
+    return f"{microseconds / 1e3:.4g} ms"
+
+
+PICTURES: dict[str, Callable[[], Chart]] = {
+    "memory": memory,
+    "bubble": bubble,
+    "loss": loss,
+    "benchmark": benchmark,
+    "phases": phases,
+    "trace-late": trace("late", "Trace A"),
+    "trace-apart": trace("apart", "Trace B"),
+    "trace-overlap": trace("overlap", "Trace C"),
+}
+
+
+def chart(name: str) -> str:
+    """The chart of that name, as HTML.
+
+    Raises:
+        ValueError: there is none, or its data are missing.
+    """
+    if name not in PICTURES:
+        known = ", ".join(sorted(PICTURES))
+        raise ValueError(f"there is no chart {name!r}; there are {known}")
+    return PICTURES[name]().html(name)

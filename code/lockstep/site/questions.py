@@ -1,0 +1,281 @@
+"""The question bank on the site: a page for each question, their index, and
+`assets/practice.json`, from which a browser asks them.
+
+All of it is made at build time from the admitted questions, where the
+navigation has a place for the index.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable
+from itertools import zip_longest
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+from urllib.parse import urlsplit
+
+from markdown import Markdown
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
+
+from lockstep.bugs import bugs
+from lockstep.drills.stages import drills
+from lockstep.labs import labs
+from lockstep.practice import rubric
+from lockstep.practice.bank import TOPICS, Admitted, Pushback, admitted
+from lockstep.practice.evidence import headings
+from lockstep.practice.origins import ROOT, printed, recorder
+from lockstep.site.figures import ENVIRONMENT, computed
+
+HOME = "practice/questions"
+INDEX = f"{HOME}/index.md"
+BUNDLE = "assets/practice.json"
+PLANNER = "planner/"
+BUGS = "practice/find-the-bug.md#list"
+TEMPLATES = Path(__file__).parent / "templates"
+
+_LINK = re.compile(
+    r"\]\((?!https?:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"
+)
+_COMMENT = re.compile(r"\s*<!--.*?-->", re.S)
+_ASKED = re.compile(r'plan\("([\w-]+)".*\)\.(\w+)', re.S)
+
+Shown = Callable[[str], str]  # the text of a question to that of a page
+
+
+def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
+    """Add the pages and the bundle, if the navigation names the index.
+
+    Args:
+        repository: the address below which its files are shown.
+
+    Raises:
+        PluginError: a question is not whole, or a figure cannot be computed.
+    """
+    if not _names(config.nav, INDEX):
+        return
+    try:
+        found = list(admitted().values())
+        for one, after in zip_longest(found, found[1:]):
+            address = f"{HOME}/{one.id}.md"
+            filled = _filled(address, repository)
+            text = page(one, after, filled, repository)
+            files.append(File.generated(config, address, content=text))
+        files.append(File.generated(config, INDEX, content=index(found)))
+        whole = json.dumps(bundle(found, files, config, repository))
+        files.append(File.generated(config, BUNDLE, content=whole))
+    except ValueError as error:
+        raise PluginError(f"questions: {error}") from None
+
+
+def _names(nav: Any, page: str) -> bool:
+    """Whether a navigation has a page in it."""
+    if isinstance(nav, dict):
+        nav = list(nav.values())
+    if isinstance(nav, list):
+        return any(_names(part, page) for part in nav)
+    return bool(nav == page)
+
+
+def _template(text: str, planner: str, repository: str) -> str:
+    """A text with its figures, and without what is for checks alone."""
+    text = computed(
+        text, planner, recorded=recorder(repository), printed=printed
+    )
+    return _COMMENT.sub("", text).strip()
+
+
+def _filled(address: str, repository: str) -> Shown:
+    """What makes a question's text that of the page at `address`."""
+    home = posixpath.dirname(address)
+    url = address.removesuffix(".md") + "/"
+
+    def relative(found: re.Match[str]) -> str:
+        path = posixpath.relpath(found["path"], home)
+        return f"]({path}{found['anchor'] or ''})"
+
+    def filled(text: str) -> str:
+        planner = get_relative_url(PLANNER, url)
+        return _LINK.sub(relative, _template(text, planner, repository))
+
+    return filled
+
+
+def page(
+    one: Admitted, after: Admitted | None, filled: Shown, repository: str
+) -> str:
+    """The Markdown of a question's page, which leads to the one after it."""
+    template = ENVIRONMENT.from_string(
+        (TEMPLATES / "question.md").read_text("utf-8")
+    )
+    return template.render(
+        one=one,
+        after=after,
+        topic=TOPICS[one.topic],
+        shown=filled,
+        tree=_tree(one.pushbacks, filled),
+        evidence=filled(evidence(one, repository)),
+        folded=lambda text: indent(text, "    "),
+        line=lambda text: " ".join(text.split()),
+        host=lambda url: urlsplit(url).netloc,
+    )
+
+
+def _tree(pushed: list[Pushback], filled: Shown) -> str:
+    """Pushbacks, each folded with its reply and what follows."""
+    parts = []
+    for one in pushed:
+        inside = filled(one.reply)
+        if one.then:
+            inside += "\n\n" + _tree(one.then, filled)
+        ask = " ".join(filled(one.ask).split())
+        parts.append(f'??? question "{ask}"\n\n{indent(inside, "    ")}')
+    return "\n\n".join(parts)
+
+
+def evidence(one: Admitted, repository: str) -> str:
+    """What holds the answer, as a list with links of docs/."""
+    held, lines = one.evidence, []
+    if held.tests:
+        lines.append("Tests, all of which `make test` requires to pass:\n")
+    for test in held.tests:
+        path, _, name = test.partition("::")
+        lines.append(f"- [`{path}`]({repository}/{path}): `{name}`")
+    seen = [f"- [{_place(target)}]({target})" for target in held.pages]
+    for kind, found, numbers in (
+        ("Lab", labs(), held.labs),
+        ("Drill", drills(), held.drills),
+    ):
+        for number in numbers:
+            known = found[number]
+            target = f"practice/{kind.lower()}s/{known.notebook}.md"
+            seen.append(f"- [{kind} {number}: {known.title}]({target})")
+    for number in held.bugs:
+        seen.append(f"- [Bug {number}: {bugs()[number].title}]({BUGS})")
+    if seen:
+        lines += ["\nWhere it is run and told:\n", *seen]
+    if held.plans:
+        lines.append("\nWhat the planner was asked, with its inputs:\n")
+    for plan in held.plans:
+        asked = _ASKED.search(plan)
+        name = f"`{asked[1]}`, `{asked[2]}`" if asked else "a figure"
+        lines.append(f"- {name}: {{{{ {plan} }}}}")
+    if held.sources:
+        lines.append("\nPrimary sources, and what they say:\n")
+    for source in held.sources:
+        says = " ".join(source.says.split())
+        lines.append(f"- [{_where(source.url)}]({source.url}): {says}")
+    return "\n".join(lines)
+
+
+def _place(target: str) -> str:
+    """A page and its section, by the text of their headings."""
+    path, _, anchor = target.partition("#")
+    found = headings(ROOT / "docs" / path)
+    title = next(iter(found.values()), path)
+    section = found.get(anchor, "")
+    return f"{title}: {section}" if section and section != title else title
+
+
+def _where(url: str) -> str:
+    """An address in a few words: the project and its number, or the host."""
+    parts = urlsplit(url)
+    place = parts.path.strip("/").split("/")
+    if parts.netloc == "github.com" and len(place) >= 4:
+        if place[2] in ("issues", "pull"):
+            return f"{place[1]} #{place[3]}"
+        return f"{place[1]}, {place[-1]}"
+    return f"{parts.netloc.removeprefix('www.')}/{place[-1]}".rstrip("/")
+
+
+def index(found: list[Admitted]) -> str:
+    """The Markdown of the index: by topic, and in it by level."""
+    topics, order = list(TOPICS), list(rubric.load().levels)
+    rows = sorted(
+        found, key=lambda x: (topics.index(x.topic), order.index(x.level))
+    )
+    template = ENVIRONMENT.from_string(
+        (TEMPLATES / "questions.md").read_text("utf-8")
+    )
+    return template.render(rows=rows, topics=TOPICS)
+
+
+def bundle(
+    found: list[Admitted], files: Files, config: MkDocsConfig, repository: str
+) -> dict[str, Any]:
+    """What a browser asks from; addresses begin at the site's root.
+
+    Raises:
+        ValueError: a link leads to no page.
+    """
+
+    def address(path: str) -> str:
+        if (target := files.get_file_from_path(path)) is None:
+            raise ValueError(f"there is no page {path}")
+        return target.url
+
+    def absolute(link: re.Match[str]) -> str:
+        return f"]({address(link['path'])}{link['anchor'] or ''})"
+
+    writer = Markdown(
+        extensions=config.markdown_extensions,
+        extension_configs=config.mdx_configs,
+    )
+
+    def html(text: str) -> str:
+        text = _LINK.sub(absolute, _template(text, PLANNER, repository))
+        return writer.reset().convert(text)
+
+    def turns(pushed: list[Pushback]) -> list[dict[str, Any]]:
+        return [
+            {
+                "ask": html(one.ask),
+                "reply": html(one.reply),
+                "then": turns(one.then),
+            }
+            for one in pushed
+        ]
+
+    scored = rubric.load()
+    lines = [
+        line.model_dump(mode="json", by_alias=True)
+        | {"links": [_address(link, address) for link in line.links]}
+        for line in scored.lines
+    ]
+    held = [one.topic for one in found]
+    return {
+        "topics": {
+            topic: TOPICS[topic]
+            for topic in sorted(TOPICS, key=lambda topic: topic not in held)
+        },
+        "levels": scored.levels,
+        "stages": [stage.model_dump(mode="json") for stage in scored.stages],
+        "lines": lines,
+        "questions": [
+            {
+                "id": one.id,
+                "topic": one.topic,
+                "level": one.level,
+                "title": one.title,
+                "page": f"{HOME}/{one.id}/",
+                "question": html(one.question),
+                "weak": html(one.weak.answer),
+                "why": html(one.weak.why),
+                "strong": html(one.strong),
+                "staff": html(one.staff),
+                "say": html(one.say),
+                "pushbacks": turns(one.pushbacks),
+            }
+            for one in found
+        ],
+    }
+
+
+def _address(target: str, address: Callable[[str], str]) -> str:
+    path, mark, anchor = target.partition("#")
+    return address(path) + mark + anchor

@@ -1,0 +1,424 @@
+"""A chart shows its data, to whoever sees it, hears it or reads its table."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup, Tag
+from playwright.sync_api import Page
+
+from lockstep.bench import timeline
+from lockstep.site import pictures
+from lockstep.site.charts import (
+    FONT,
+    NARROW,
+    WIDE,
+    Axis,
+    Chart,
+    Lane,
+    Series,
+    bars,
+    intervals,
+    lanes,
+    lines,
+    ticks,
+)
+from lockstep.site.figures import computed
+from lockstep.site.pictures import PICTURES, chart
+
+from .conftest import ROOT, Site
+from .test_browser import FLAGS, Visit, browser  # noqa: F401
+
+NUMBER = r"(-?[\d.]+)"
+
+
+def drawn(made: Chart, width: int = WIDE) -> Tag:
+    """The drawing of that width."""
+    html = BeautifulSoup(made.html("x"), "html.parser")
+    kind = "chart-narrow" if width == NARROW else "chart-wide"
+    found = html.select_one(f"svg.{kind}")
+    assert found is not None
+    return found
+
+
+def numbers(path: Tag) -> list[float]:
+    """Of a path, in order."""
+    return [float(x) for x in re.findall(NUMBER, str(path["d"]))]
+
+
+class Scale:
+    """What a place on an axis means, by two of its grid's lines."""
+
+    def __init__(self, places: list[float], values: list[float]) -> None:
+        assert len(places) == len(values)
+        self.low, self.high = places[0], places[-1]
+        self.first, self.last = values[0], values[-1]
+
+    def __call__(self, place: float) -> float:
+        share = (place - self.low) / (self.high - self.low)
+        return self.first + share * (self.last - self.first)
+
+
+def upright(svg: Tag) -> list[float]:
+    """Where the lines of the grid stand."""
+    grid = [p["d"] for p in svg.select("path.chart-grid")]
+    found = [re.match(rf"M{NUMBER} [\d.]+V", str(d)) for d in grid]
+    return sorted(float(m[1]) for m in found if m)
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_bar_is_as_long_as_its_value(width: int) -> None:
+    rows = {"a": {"x": 3.0, "y": 0.5}, "b": {"x": 0.0, "y": 7.25}}
+    axis = Axis("m", ticks(7.25))
+    svg = drawn(Chart("t", "s", bars(rows, axis), [["", "x"]]), width)
+    scale = Scale(upright(svg), [*axis.ticks])
+    blocks = svg.select("rect.chart-block")[2:]  # after the legend's
+    found = [
+        scale(float(b["x"]) + float(b["width"])) - scale(float(b["x"]))
+        for b in blocks
+    ]
+    assert found == pytest.approx([3, 0.5, 0, 7.25], abs=0.02)
+    begins = [scale(float(b["x"])) for b in blocks]
+    assert begins == pytest.approx([0, 3, 0, 0], abs=0.02)
+    said = [text.get_text() for text in svg.select("text")]
+    assert {"a", "3.5", "b", "7.25", "x", "y", "m"} <= {*said}
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("log", [False, True])
+def test_a_line_goes_through_its_points(width: int, log: bool) -> None:
+    points = [(8.0, 0.5), (16.0, 0.125), (64.0, 0.0)]
+    x, y = Axis("n", (8, 16, 32, 64), log=log), Axis("share", (0, 0.25, 0.5))
+    one = Series("one", points)
+    svg = drawn(
+        Chart("t", "s", lines([one], x, y, {"here": 16}), [["", "x"]]), width
+    )
+    labels = {
+        text.get_text(): float(text["x"])
+        for text in svg.select("text")
+        if text["text-anchor"] == "middle"
+    }
+    level = [numbers(p)[1] for p in svg.select("path.chart-grid")]
+    up = Scale(level, [*y.ticks])
+    lists = [numbers(p) for p in svg.select("path.chart-line")][1:]  # legend's
+    (line,) = lists
+    assert line[::2][1] == pytest.approx(labels["16"], abs=0.1)
+    ratio = (line[2] - line[0]) / (line[4] - line[0])
+    assert ratio == pytest.approx(1 / 3 if log else 8 / 56, abs=0.01)
+    assert [up(at) for at in line[1::2]] == pytest.approx(
+        [b for _, b in points], abs=0.005
+    )
+    marks = [numbers(p)[:2] for p in svg.select("path.chart-mark")][1:]
+    assert marks == [line[i : i + 2] for i in (0, 2, 4)]
+    (rule,) = svg.select("path.chart-rule")
+    assert numbers(rule)[0] == pytest.approx(line[2], abs=0.01)
+
+
+def test_an_interval_has_its_ends() -> None:
+    axis = Axis("ratio", (0.9, 1.0, 1.1))
+    made = intervals({"a": (1.02, 0.95, 1.05)}, axis, {"equal": 1.0})
+    svg = drawn(Chart("t", "s", made, [["", "x"]]))
+    scale = Scale(upright(svg), [*axis.ticks])
+    bar, *ends = [numbers(p) for p in svg.select("path.chart-line")]
+    assert [scale(bar[0]), scale(bar[2])] == pytest.approx([0.95, 1.05])
+    assert [scale(end[0]) for end in ends] == pytest.approx([0.95, 1.05])
+    (mark,) = svg.select("path.chart-mark")
+    assert scale(numbers(mark)[0]) == pytest.approx(1.02, abs=1e-4)
+    (rule,) = svg.select("path.chart-rule")
+    assert scale(numbers(rule)[0]) == pytest.approx(1.0)
+
+
+def test_a_span_lies_where_it_was() -> None:
+    axis = Axis("us", (0, 50, 100))
+    groups = {
+        "rank 0": [
+            Lane("phases", [(0, 10, 0), (10, 70, 1)]),
+            Lane("sends", [(20, 40, None), (60, 95, None)]),
+        ]
+    }
+    svg = drawn(
+        Chart("t", "s", lanes(groups, ["load", "step"], axis), [["", "x"]])
+    )
+    scale = Scale(upright(svg), [*axis.ticks])
+    found = []
+    for path in svg.select("path.chart-span, path.chart-plain"):
+        for span in re.findall(rf"M{NUMBER} [\d.]+H{NUMBER}", str(path["d"])):
+            found.append([scale(float(at)) for at in span])
+    assert [x for one in sorted(found) for x in one] == pytest.approx(
+        [0, 10, 10, 70, 20, 40, 60, 95], abs=0.01
+    )
+
+
+def test_ticks_are_round_and_reach_the_end() -> None:
+    for high in (0.47, 1, 3.2, 31.4e9, 120e9, 7):
+        found = ticks(high)
+        assert found[0] == 0
+        assert found[-1] >= high > found[-2]
+        steps = {round(b - a, 9) for a, b in pairwise(found)}
+        assert len(steps) == 1
+        assert 2 <= len(found) <= 6
+
+
+# The pictures of the pages
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_named_said_and_told_in_a_table(name: str) -> None:
+    html = chart(name)
+    assert "\n" not in html, "Markdown would end the figure"
+    assert not re.search(r"<script|\bstyle=|\bon\w+=|<style", html)
+    figure = BeautifulSoup(html, "html.parser")
+    ids = [str(e["id"]) for e in figure.select("[id]")]
+    assert len(ids) == len({*ids})
+    assert all(one.startswith(f"chart-{name}") for one in ids)
+    for svg in figure.select("svg"):
+        assert svg["role"] == "img"
+        title, says = (
+            figure.find(id=one).get_text()  # type: ignore[union-attr]
+            for one in str(svg["aria-labelledby"]).split()
+        )
+        assert title == figure.select_one("figcaption").get_text()  # type: ignore[union-attr]
+        assert len(says) > len(title)
+        for text in svg.select("text"):
+            wide = len(text.get_text()) * FONT * 0.6
+            x, place = float(text["x"]), text["text-anchor"]
+            begin = (
+                x - {"start": 0, "middle": wide / 2, "end": wide}[str(place)]
+            )
+            assert begin > -8, text
+            assert begin + wide < float(svg["width"]) + 8, text
+    used = {*re.findall(r"url\(#([\w-]+)\)", html)}
+    assert used == {str(p["id"]) for p in figure.select("pattern")}
+    head, *rows = figure.select("table tr")
+    columns = head.select("th[scope=col]")
+    assert len(columns) > 1
+    assert rows
+    for row in rows:
+        assert len(row.select("td")) == len(columns)
+
+
+def test_two_pictures_share_no_id() -> None:
+    page = "".join(map(chart, PICTURES))
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len({*ids})
+
+
+def table(name: str) -> list[list[str]]:
+    """Rows of a picture's table, without its head."""
+    page = BeautifulSoup(chart(name), "html.parser")
+    rows = page.select("tbody tr")
+    return [[c.get_text() for c in row.select("th, td")] for row in rows]
+
+
+def test_memory_is_what_zero_prints() -> None:
+    """Figure 1 of Rajbhandari et al. 2020: 120, 31.4, 16.6 and 1.9 GB."""
+    sums = {row[0]: row[-1] for row in table("memory")}
+    assert sums == {
+        "DDP": "120 GB",
+        "ZeRO-1": "31.41 GB",
+        "ZeRO-2": "16.64 GB",
+        "ZeRO-3": "1.875 GB",
+    }
+
+
+def test_the_bubble_is_that_of_the_schedules_papers() -> None:
+    rows = {row[0]: row[1:] for row in table("bubble")}
+    assert rows["8"] == [
+        f"{700 / 15:.3g} %",
+        f"{700 / 23:.3g} %",
+        "22.6 %",
+        "–",
+    ]
+    assert rows["128"][0] == f"{700 / 135:.3g} %"
+    assert {row[3] for count, row in rows.items() if count != "8"} == {"0 %"}
+
+
+def test_the_loss_that_is_drawn_is_the_one_recorded() -> None:
+    curves = pictures.data(pictures.LOSSES)["curves"]
+    found = {int(row[0]): row[1:] for row in table("loss")}
+    for i, name in enumerate(pictures.CURVES):
+        for step, loss in curves[name]:
+            if step in found:
+                assert found[step][i] == f"{loss:.4f}"
+    svg = drawn(PICTURES["loss"]())
+    level = sorted(numbers(p)[1] for p in svg.select("path.chart-grid"))[::-1]
+    said = [t for t in svg.select("text") if t["text-anchor"] == "end"]
+    up = Scale(level, [float(t.get_text()) for t in said])
+    (line,) = svg.select("path.chart-line.chart-stroke-0")[1:]
+    first = pictures.SHOWN[0] - 1
+    assert [up(at) for at in numbers(line)[1::2]] == pytest.approx(
+        [x for _, x in curves["whole"]][first : pictures.SHOWN[1]], abs=0.005
+    )
+
+
+def test_the_ratios_are_the_benchmarks() -> None:
+    over = pictures.data(pictures.BENCHMARK)["summary"]["over"]
+    rows = {row[0]: row[1:] for row in table("benchmark")}
+    for model, rivals in over.items():
+        for rival, one in rivals.items():
+            row = rows[f"{pictures.LOOPS[rival]}, {model}"]
+            assert row == [
+                f"{one[key]:.3f}" for key in ("median", "low", "high")
+            ]
+
+
+@pytest.mark.parametrize("name", ["late", "apart", "overlap"])
+def test_a_timeline_is_drawn_from_its_trace(name: str) -> None:
+    trace = timeline.load(name)
+    step = timeline.steps(trace)[-1]
+    begin, end = timeline.window(trace, step)
+    svg = drawn(PICTURES[f"trace-{name}"]())
+    scale = Scale(upright(svg), ticks(end - begin))
+    found = [
+        [scale(float(a)), scale(float(b))]
+        for path in svg.select("path.chart-plain")
+        for a, b in re.findall(rf"M{NUMBER} [\d.]+H{NUMBER}", str(path["d"]))
+    ]
+    expected = []
+    for rank in (0, 1):
+        mine = timeline.lanes(timeline.of_rank(trace, rank), step)
+        for lane in ("computes", "sends"):
+            expected += [
+                [max(a, begin) - begin, min(b, end) - begin]
+                for _, (a, b) in mine[lane]
+            ]
+    one = scale(0.011) - scale(0)  # what two digits of a place come to
+    for drawn_, recorded in zip(found, expected, strict=True):
+        assert drawn_ == pytest.approx(recorded, abs=one)
+
+
+# What is missing
+
+
+def test_missing_data_are_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pictures, "LOSSES", tmp_path / "gone.json")
+    with pytest.raises(ValueError, match=r"^no data for a chart: gone\.json"):
+        computed('{{ chart("loss") }}', "planner/")
+    with pytest.raises(ValueError, match="there is no chart 'lost'; there are"):
+        computed('{{ chart("lost") }}', "planner/")
+    with pytest.raises(timeline.BadTrace, match=r"no trace 'x' .* none"):
+        timeline.load("x", tmp_path)
+
+
+# In a browser
+
+
+def shown(page: Page, scheme: str, width: int, folder: Path) -> None:
+    """All pictures on one page, as the site's style sheets have them."""
+    assets = ROOT / "docs" / "assets"
+    css = "".join(
+        (assets / f"{x}.css").read_text() for x in ("extra", "charts")
+    )
+    body = "".join(map(chart, PICTURES))
+    file = folder / "charts.html"
+    file.write_text(
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Charts'
+        "</title><style>html{font-size:20px}body{margin:16px;background:"
+        f"var(--md-default-bg-color);color:var(--md-default-fg-color)}}{css}</style>"
+        f'<body data-md-color-scheme="{scheme}" class="md-typeset"><main><h1>'
+        f"Charts</h1>{body}</main>"
+    )
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(file.as_uri())
+
+
+SIZES = """
+[...document.querySelectorAll(".chart svg")]
+  .filter((svg) => svg.getClientRects().length)
+  .flatMap((svg) => [...svg.querySelectorAll("text")].map((text) =>
+    parseFloat(getComputedStyle(text).fontSize) * svg.getScreenCTM().a))
+"""
+COLOURS = """
+[...document.querySelectorAll(".chart svg *")].flatMap((e) => {
+  const { fill, stroke } = getComputedStyle(e);
+  const own = e.closest("defs") ? e.tagName == "rect" : true;
+  const hatch = e.matches(".chart-hatch, .chart-block, .chart-grid");
+  const seen = e.matches("text, .chart-span, .chart-plain, pattern rect");
+  const line = e.matches(".chart-line, .chart-mark, .chart-rule");
+  return [
+    own && seen && !hatch && fill.startsWith("rgb") ? fill : null,
+    line ? stroke : null,
+  ].filter(Boolean);
+})
+"""
+
+
+def luminance(colour: str) -> float:
+    """As WCAG 2 defines it."""
+    parts = [int(x) / 255 for x in re.findall(r"\d+", colour)[:3]]
+    linear = [
+        x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4
+        for x in parts
+    ]
+    return sum(
+        w * x for w, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def tab(request: pytest.FixtureRequest) -> Page:
+    return request.getfixturevalue("browser").new_page()
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_it_is_seen_in_either_scheme(
+    tab: Page, tmp_path: Path, scheme: str, node_modules: Path
+) -> None:
+    shown(tab, scheme, 1280, tmp_path)
+    body = "getComputedStyle(document.body).backgroundColor"
+    page = luminance(tab.evaluate(body))
+    found = {*tab.evaluate(COLOURS)}
+    assert len(found) > 5
+    for colour in found:
+        low, high = sorted((page, luminance(colour)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, colour
+    tab.add_script_tag(path=node_modules / "axe-core" / "axe.min.js")
+    tab.evaluate(
+        "document.querySelectorAll('details').forEach(d => d.open = 1)"
+    )
+    result: dict[str, Any] = tab.evaluate("axe.run()")
+    assert result["passes"]
+    assert [
+        (v["id"], v["nodes"][0]["html"][:200]) for v in result["violations"]
+    ] == []
+
+
+@pytest.mark.parametrize("width", [360, 600, 700, 800, 1280])
+def test_letters_keep_their_size_on_every_screen(
+    tab: Page, tmp_path: Path, width: int
+) -> None:
+    shown(tab, "default", width, tmp_path)
+    sizes = tab.evaluate(SIZES)
+    assert len(sizes) > 50
+    assert min(sizes) >= 12
+    assert max(sizes) <= 20
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.xdist_group("site")
+@pytest.mark.timeout(600)
+def test_on_the_site_letters_are_large_enough_for_a_phone(
+    browser: Any,  # noqa: F811
+    site: Site,
+) -> None:
+    phone: Any = {"width": 360, "height": 800}
+    with Visit(browser, site, viewport=phone) as visit:
+        with_charts = [
+            a for a, h in site.pages().items() if 'class="chart"' in h
+        ]
+        assert len(with_charts) >= 4
+        for file in timeline.FOLDER.glob("*.json"):
+            published = site.folder / "performance" / "traces" / file.name
+            assert published.read_bytes() == file.read_bytes()
+        for address in with_charts:
+            page = visit.open(address)
+            assert min(page.evaluate(SIZES)) >= 12, address
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= 360, address
+            visit.assert_clean(address)

@@ -1,0 +1,307 @@
+"""The question bank as pages, and as what a browser asks from."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from lockstep.practice import rubric
+from lockstep.practice.bank import TOPICS
+from lockstep.site import questions
+from tests.practice.specimen import FILE, specimen, written
+
+from .conftest import ROOT, Quiet, Site, copy_repository, run
+from .test_browser import (
+    SCHEMES,
+    WIDER_THAN_THE_SCREEN,
+    Visit,
+    browser,  # noqa: F401 - a fixture
+    violations,
+)
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+
+ADDRESS = "practice/questions/specimen/"
+PHONE: Any = {"width": 360, "height": 740}
+SHOWN = '--8<-- "docs/recorded/collectives-wire.txt"'
+KEPT = re.compile(rf"^#+ [^{{]*(\{{ #[\w-]+ \}})?$|^{re.escape(SHOWN)}$")
+
+
+def stubs(root: Path) -> str:
+    """Write each page with its headings alone; return a navigation."""
+    nav = f"nav:\n  - {questions.INDEX}\n"
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        path = page.relative_to(ROOT / "docs").as_posix()
+        lines = page.read_text("utf-8").splitlines()
+        kept = [line for line in lines if KEPT.match(line)]
+        text = "\n\n".join(kept).replace(SHOWN, f"```text\n{SHOWN}\n```")
+        (root / "docs" / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / "docs" / path).write_text(f"{text}\n")
+        nav += f"  - {path}\n"
+    return nav
+
+
+Build = Callable[[], Site]
+
+
+@pytest.fixture(scope="module")
+def repository(
+    tmp_path_factory: pytest.TempPathFactory, node_modules: Path
+) -> Path:
+    """A copy whose bank holds two questions."""
+    root = tmp_path_factory.mktemp("questions") / "repository"
+    nav = stubs(root)
+    copy_repository(root, nav)
+    shutil.copytree(ROOT / "docs" / "recorded", root / "docs" / "recorded")
+    bank = root / "code" / "lockstep" / "practice" / "questions"
+    shutil.rmtree(bank, ignore_errors=True)
+    bank.mkdir()
+    shutil.copy(FILE, bank)
+    other = written(
+        id="a-second", level="staff", title="Another", weak__why="No."
+    )
+    (bank / "a-second.yml").write_text(yaml.safe_dump(other))
+    return root
+
+
+@pytest.fixture(scope="module")
+def bank(repository: Path) -> Iterator[Site]:
+    """It, built and served."""
+    folder = repository / "site"
+    handler = functools.partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        build = ("mkdocs", "build", "--strict")
+        result = run(*build, cwd=repository, timeout=200, SITE_URL=address)
+        assert result.returncode == 0, result.stdout + result.stderr
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Site(folder, address)
+        server.shutdown()
+
+
+def article(site: Site, address: str) -> BeautifulSoup:
+    return BeautifulSoup(site.pages()[address], "html.parser")
+
+
+def test_all_that_a_question_has_is_on_its_page(bank: Site) -> None:
+    page = article(bank, ADDRESS).select_one("article")
+    assert page is not None
+    folds = [fold.get_text() for fold in page.select("article > details")]
+    shown = [p.get_text() for p in page.select("article > p, .clock")]
+    given = written()
+    assert "eight ranks under DDP" in words(shown[1])
+    assert "Start the clock" in shown[2], "the clock comes first"
+    for text in (
+        given["weak"]["answer"],
+        given["weak"]["why"],
+        given["say"],
+        given["pushbacks"][0]["then"][0]["reply"],
+        given["evidence"]["tests"][0].partition("::")[2],
+        given["changed"],
+        "Large language models answered and judged here, and no people",
+        "two fell short",
+        "four preferred ours",
+    ):
+        assert [f for f in folds if words(text) in words(f)], text
+        assert words(text) not in words("".join(shown))
+    assert "Memory: State" in {words(a.get_text()) for a in page.select("a")}
+    links = {str(link["href"]) for link in page.select("a[href]")}
+    assert {
+        "../../../concepts/memory/#state",
+        "../../../concepts/collectives/#wire",
+        "../../labs/lab-03-sharding/",
+        "../../drills/drill-2-distributed/",
+        "../../find-the-bug/#list",
+        "https://github.com/pytorch/pytorch/issues/1",
+        "https://github.com/pytorch/pytorch/issues/2",
+    } <= links
+    assert any(x.startswith("../../../planner/?ask=memory&") for x in links)
+    assert any(x.endswith("/tests/practice/test_bank.py") for x in links)
+    assert any(x.endswith("/lockstep/bench/background.json") for x in links)
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_index_leads_to_each_by_topic_and_level(bank: Site) -> None:
+    page = article(bank, "practice/questions/")
+    rows = [
+        [cell.get_text() for cell in row.select("td")]
+        for row in page.select("#list ~ div tr, #list ~ table tr")
+    ]
+    title = written()["title"]
+    assert rows[1:3] == [
+        ["Memory", title, "senior"],
+        ["Memory", "Another", "staff"],
+    ]
+    assert page.select_one('a[href="specimen/"]')
+
+
+def test_a_browser_gets_all_of_it(bank: Site) -> None:
+    found = json.loads((bank.folder / questions.BUNDLE).read_text())
+    assert next(iter(found["topics"])) == "memory"
+    assert found["topics"] == TOPICS
+    assert found["levels"] == ["senior", "staff", "principal"]
+    scored = rubric.load()
+    assert [s["id"] for s in found["stages"]] == [s.id for s in scored.stages]
+    assert found["stages"][0]["minutes"].keys() == {"45", "60"}
+    for line, written_line in zip(found["lines"], scored.lines, strict=True):
+        assert line["from"] == written_line.level
+        assert line["marks"] == [*written_line.marks]
+    second, first = found["questions"]
+    assert second["id"] == "a-second"
+    assert first["page"] == ADDRESS
+    assert (first["topic"], first["level"]) == ("memory", "senior")
+    assert first["why"] == "<p>Sharding by eight leaves far less than half.</p>"
+    assert 'href="concepts/memory/#state"' in first["strong"]
+    assert 'href="planner/?ask=memory&amp;' in first["strong"]
+    [push] = first["pushbacks"]
+    assert push["ask"] == "<p>And on 16 ranks?</p>"
+    assert push["then"] == [
+        {"ask": "<p>Still?</p>", "reply": "<p>Still.</p>", "then": []}
+    ]
+    html = re.findall(r'href="([^"#?]*)', json.dumps(found).replace('\\"', '"'))
+    inside = {x for x in html if not x.startswith("https://")}
+    assert inside
+    for link in inside | {x.partition("#")[0] for x in links_of(found)}:
+        assert (bank.folder / link / "index.html").is_file(), link
+
+
+def links_of(found: dict[str, Any]) -> Iterator[str]:
+    for line in found["lines"]:
+        yield from line["links"]
+    yield from (one["page"] for one in found["questions"])
+
+
+def test_a_question_is_found_by_search(bank: Site) -> None:
+    index = bank.folder / "search" / "search_index.json"
+    places = {one["location"] for one in json.loads(index.read_text())["docs"]}
+    assert ADDRESS in places
+
+
+def test_the_clock_runs_down(browser: Browser, bank: Site) -> None:  # noqa: F811
+    with Visit(browser, bank) as visit:
+        visit.page.clock.install()
+        page = visit.open(ADDRESS)
+        clock = page.locator(".clock")
+        box = clock.bounding_box()
+        start = page.get_by_role("button", name="Start the clock")
+        expect(page.get_by_role("timer")).to_have_text("90 s")
+        start.focus()
+        page.keyboard.press("Enter")
+        page.clock.run_for(30_000)
+        expect(page.get_by_role("timer")).to_have_text("60 s")
+        page.clock.run_for(59_000)
+        expect(page.get_by_role("timer")).to_have_text("1 s")
+        expect(page.get_by_role("status")).to_have_text("Answer aloud.")
+        page.clock.run_for(2_000)
+        expect(page.get_by_role("timer")).to_have_text("0 s")
+        expect(page.get_by_role("status")).to_have_text("Time. Now unfold.")
+        assert clock.bounding_box() == box, "it moved the text"
+        start.click()
+        page.clock.run_for(1_000)
+        expect(page.get_by_role("timer")).to_have_text("89 s")
+        visit.assert_clean("clock")
+
+
+def turn(page: Page, ask: str) -> Locator:
+    """A pushback that can be unfolded."""
+    return page.locator("summary", has_text=ask)
+
+
+def test_turns_unfold_one_by_one_by_keyboard(
+    browser: Browser,  # noqa: F811
+    bank: Site,
+) -> None:
+    with Visit(browser, bank) as visit:
+        page = visit.open(ADDRESS)
+        reply = page.get_by_text("Each of the 16 holds as much.")
+        expect(reply).to_be_hidden()
+        expect(turn(page, "Still?")).to_be_hidden()
+        turn(page, "And on 16 ranks?").focus()
+        page.keyboard.press("Enter")
+        expect(reply).to_be_visible()
+        page.keyboard.press("Tab")
+        expect(turn(page, "Still?")).to_be_focused()
+        expect(page.get_by_text("Still.", exact=True)).to_be_hidden()
+        page.keyboard.press("Space")
+        expect(page.get_by_text("Still.", exact=True)).to_be_visible()
+        expect(page.get_by_text("My metric is bytes.")).to_be_hidden()
+
+
+def test_without_scripts_all_unfolds_and_there_is_no_clock(
+    browser: Browser,  # noqa: F811
+    bank: Site,
+) -> None:
+    with Visit(browser, bank, java_script_enabled=False) as visit:
+        page = visit.page
+        page.goto(bank.address + ADDRESS)
+        expect(page.get_by_role("button", name="clock")).to_be_hidden()
+        expect(page.get_by_role("timer")).to_be_hidden()
+        turn(page, "A strong answer").click()
+        expect(page.get_by_text("A save takes")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_it_is_accessible_and_fits_a_phone(
+    browser: Browser,  # noqa: F811
+    bank: Site,
+    scheme: Any,
+) -> None:
+    with Visit(browser, bank, color_scheme=scheme, viewport=PHONE) as visit:
+        axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+        visit.context.add_init_script(path=axe)
+        for address in (ADDRESS, "practice/questions/"):
+            page = visit.open(address)
+            visit.assert_clean(address)
+            assert page.evaluate("window.shift") < 0.1
+            page.evaluate(
+                """document.querySelectorAll("details")
+                   .forEach((folded) => { folded.open = true; })"""
+            )
+            wide = WIDER_THAN_THE_SCREEN.replace("391", "361")
+            assert page.evaluate(wide) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+            assert violations(page, scheme) == []
+
+
+def test_a_question_with_a_fault_stops_the_build_in_a_line(
+    repository: Path,
+) -> None:
+    home = repository / "code" / "lockstep" / "practice" / "questions"
+    bad = home / "bad.yml"
+    bad.write_text(yaml.safe_dump(written(id="bad", say="It holds 32 GB.")))
+    result = run("mkdocs", "build", "--strict", cwd=repository)
+    bad.unlink()
+    assert result.returncode != 0
+    assert "questions: bad.yml: say: 32 is typed; " in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_index_without_questions_has_no_empty_list() -> None:
+    for found, has in (([], False), ([specimen()], True)):
+        text = questions.index(found)
+        assert ("| topic |" in text) == has
+        assert ("No question has passed" in text) != has
+
+
+def test_without_its_place_in_the_navigation_nothing_is_published() -> None:
+    files, config = Files([]), MkDocsConfig()
+    config.nav = [{"Practice": ["practice/cards.md"]}]
+    questions.publish(files, config, "")
+    assert len(files) == 0
