@@ -15,7 +15,8 @@
   const reach = () => {
     const scrolling = ".md-typeset__scrollwrap, pre > code";
     for (const wrap of document.querySelectorAll(scrolling)) {
-      if (wrap.scrollWidth > wrap.clientWidth) wrap.tabIndex = 0;
+      const wide = wrap.scrollWidth > wrap.clientWidth;
+      if (wide && wrap.tabIndex < 0) wrap.tabIndex = 0;
     }
   };
   // Two lists in the navigation, of one name: the second says where it belongs.
@@ -48,7 +49,9 @@
       all();
     });
   };
-  const watched = { childList: true, subtree: true };
+  // The theme takes a block out of the tab order that it measured while folded.
+  const order = { attributes: true, attributeFilter: ["tabindex"] };
+  const watched = { childList: true, subtree: true, ...order };
   new MutationObserver(soon).observe(document.body, watched);
   addEventListener("toggle", reach, true); // a note was unfolded
   addEventListener("resize", reach);

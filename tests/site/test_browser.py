@@ -289,6 +289,7 @@ def violations(page: Page, scheme: str) -> list[Any]:
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if scheme == "dark":
         options["runOnly"] = ["color-contrast", "link-in-text-block"]
+    page.evaluate(SETTLED)
     found = page.evaluate("(options) => axe.run(options)", options)
     assert found["passes"], "axe-core looked at nothing"
     return [
@@ -318,6 +319,14 @@ def test_every_page_can_be_read_on_a_phone(
             assert small["label"] >= 12, f"{address}: {small}"
 
 
+# What is named or made reachable in the next frame is, and nothing fades.
+SETTLED = """() => {
+  const frame = () => new Promise((next) => requestAnimationFrame(next));
+  const ended = () => Promise.allSettled(
+    document.getAnimations().map((one) => one.finished));
+  const late = new Promise((next) => setTimeout(next, 2000));
+  return frame().then(frame).then(() => Promise.race([ended(), late]));
+}"""
 UNFOLD = """document.querySelectorAll("details")
   .forEach((folded) => { folded.open = true; })"""
 # A wide table stacks; code scrolls in its own box.

@@ -81,6 +81,14 @@ def test_it_holds_if_every_case_passed(
     assert checked.held([ONE], found) == {"one": holds}
 
 
+def test_it_holds_if_every_test_passed() -> None:
+    two = ONE.model_copy(update={"tests": (*ONE.tests, "tests/d.py::test_e")})
+    found = {"tests.a.test_b.test_c": ["passed"]}
+    assert checked.held([two], found) == {"one": False}
+    found["tests.d.test_e"] = ["passed"]
+    assert checked.held([two], found) == {"one": True}
+
+
 def test_a_group_behind_a_name_is_no_part_of_it() -> None:
     found = {"tests.a.test_b.test_c@group": ["passed"]}
     assert checked.held([ONE], found) == {"one": True}
