@@ -28,7 +28,9 @@
     const unfolded = (place) =>
       [...place.querySelectorAll("details")].map((fold) => fold.open);
     const compute = async (name, texts, form) => {
+      root.ariaBusy = "true";
       const said = await ask(name, JSON.stringify(texts), form);
+      root.ariaBusy = `${waiting.length > 0}`;
       const place = section(said.ask).querySelector(".planner-answer");
       const open = unfolded(place);
       place.innerHTML = said.html;

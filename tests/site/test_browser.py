@@ -458,6 +458,8 @@ def included(source: str) -> str:
 
 def planner_says(page: Page, name: str, **given: Any) -> None:
     """The planner's page shows what the planner's files say in CPython."""
+    # An answer that is under way replaces what has the focus.
+    expect(page.locator(".planner[aria-busy=true]")).to_have_count(0)
     answer = page.locator(f"[data-ask={name}] .planner-answer")
     expected = BeautifulSoup(planner.answer(name, given), "html.parser")
     expect(answer).to_have_text(expected.get_text())
