@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 from pydantic import ValidationError
 
-from lockstep.practice.evidence import headings
+from lockstep.practice.evidence import headings, outcomes
 from lockstep.site import checked
 from lockstep.site.prose import SENTENCE
 from tests.conftest import ROOT
@@ -89,9 +89,11 @@ def test_it_holds_if_every_test_passed() -> None:
     assert checked.held([two], found) == {"one": True}
 
 
-def test_a_group_behind_a_name_is_no_part_of_it() -> None:
-    found = {"tests.a.test_b.test_c@group": ["passed"]}
-    assert checked.held([ONE], found) == {"one": True}
+def test_a_group_behind_a_name_is_no_part_of_it(tmp_path: Path) -> None:
+    report = tmp_path / "checked.xml"
+    case = '<testcase classname="tests.a.test_b" name="test_c@group"/>'
+    report.write_text(f"<testsuite>{case}</testsuite>")
+    assert checked.held([ONE], outcomes([report])) == {"one": True}
 
 
 def test_what_was_noted_of_other_versions_stays() -> None:

@@ -98,7 +98,7 @@ def outcomes(reports: Iterable[Path]) -> dict[str, list[str]]:
         except (OSError, ElementTree.ParseError) as error:
             raise ValueError(f"{report}: {error}") from None
         for case in cases:
-            # pytest-xdist appends a test's group.
+            # `loadgroup` writes a test's group behind its name.
             name = case.get("name", "").partition("@")[0]
             whole = f"{case.get('classname')}.{name}"
             ended = {part.tag for part in case} & {"failure", "error"}

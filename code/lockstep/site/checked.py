@@ -110,9 +110,6 @@ def held(
         ended: what `outcomes` made of the reports.
     """
 
-    # `loadgroup` writes a test's group behind its name.
-    ended = {name.partition("@")[0]: how for name, how in ended.items()}
-
     def passed(test: str) -> bool:
         key = test.replace("/", ".").replace(".py::", ".")
         return {*ended.get(key, ["did not run"])} == {"passed"}
