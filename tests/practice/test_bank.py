@@ -71,6 +71,21 @@ def test_what_is_not_whole_is_refused(other: dict[str, Any], why: str) -> None:
         Admitted.model_validate(written(**other))
 
 
+def test_a_published_answer_has_an_address_of_its_own() -> None:
+    answers = written()["trials"]["answers"]
+    given = {"trials__by": "published text", "trials__answers": answers}
+    for number, address in enumerate(("a", "b", "b")):
+        with pytest.raises(ValidationError, match="different addresses"):
+            specimen(**given)
+        answers[number]["url"] = f"https://{address}.example"
+    with pytest.raises(ValidationError, match="2 different addresses"):
+        specimen(**given)
+    answers[2]["url"] = "https://c.example"
+    specimen(**given)
+    with pytest.raises(ValidationError, match="a language model has none"):
+        specimen(trials__answers=answers)
+
+
 def test_a_question_that_is_too_easy_is_refused() -> None:
     answers = written()["trials"]["answers"]
     answers[0]["fell"] = False

@@ -313,6 +313,7 @@ def test_every_page_can_be_read_on_a_phone(
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
             assert page.evaluate(SIDEWAYS) == [], address
             assert violations(page, "light") == [], address
+            assert page.evaluate(SHOWN_BY_HOVER) == [], address
             small = page.evaluate(SMALLEST_TEXT)
             assert small["prose"] >= 16, f"{address}: {small}"
             assert small["code"] >= 12, f"{address}: {small}"
@@ -326,6 +327,20 @@ SETTLED = """() => {
     document.getAnimations().map((one) => one.finished));
   const late = new Promise((next) => setTimeout(next, 2000));
   return frame().then(frame).then(() => Promise.race([ended(), late]));
+}"""
+# What a rule shows under a mouse alone, and neither by focus nor by a link.
+# On a page that somebody touches it is there, or it is not needed.
+SHOWN_BY_HOVER = """() => {
+  const rules = (from) => [...from].flatMap((rule) =>
+    rule.cssRules?.length ? rules(rule.cssRules) : [rule]);
+  const shows = ({ opacity, visibility, display, maxHeight }) =>
+    opacity === "1" || visibility === "visible" || maxHeight
+    || (display && display !== "none");
+  return [...document.styleSheets].flatMap((sheet) => rules(sheet.cssRules))
+    .filter((rule) => rule.selectorText?.includes(":hover"))
+    .filter((rule) => shows(rule.style))
+    .filter((rule) => !/:focus|:target/.test(rule.selectorText))
+    .map((rule) => rule.cssText);
 }"""
 UNFOLD = """document.querySelectorAll("details")
   .forEach((folded) => { folded.open = true; })"""

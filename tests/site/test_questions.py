@@ -293,6 +293,20 @@ def test_a_question_with_a_fault_stops_the_build_in_a_line(
     assert "Traceback" not in result.stderr
 
 
+def test_published_answers_are_told_as_what_they_are() -> None:
+    trials = written()["trials"]
+    for number, answer in enumerate(trials["answers"]):
+        answer["url"] = f"https://github.com/a/b/issues/{number}"
+    one = specimen(
+        trials__by="published text", trials__answers=trials["answers"]
+    )
+    text = questions.page(one, None, lambda text: text, "")
+    assert "Others' published texts answered here" in text
+    first = "*Fell short, [b #0](https://github.com/a/b/issues/0).* Half of it."
+    assert first in text
+    assert "“" not in text.partition("## What holds it")[2]
+
+
 def test_an_index_without_questions_has_no_empty_list() -> None:
     for found, has in (([], False), ([specimen()], True)):
         text = questions.index(found)

@@ -163,7 +163,8 @@ def _replies(
 class Tried(_Strict):
     """What one of three independent answers came to."""
 
-    excerpt: Annotated[str, words(60)]
+    url: str | None = Field(None, pattern=r"^https://\S+$")  # if published
+    excerpt: Annotated[str, words(60)]  # of a published one, in our words
     fell: bool  # gave the weak answer, or fell short as badly
     why: Annotated[str, words(60)]
 
@@ -188,7 +189,10 @@ class Trials(_Strict):
     third trial, is `Question.changed`."""
 
     date: datetime.date
-    by: Literal["large language model"]  # who answered, and who judged
+    # Who answered. Texts that others have published are the first three that a
+    # search for the question's words finds and that commit themselves. Who
+    # judged is a large language model in either case.
+    by: Literal["large language model", "published text"]
     answers: list[Tried] = Field(min_length=3, max_length=3)
     best: Best
     comparisons: list[Comparison] = Field(min_length=5, max_length=5)
@@ -205,6 +209,12 @@ class Trials(_Strict):
 
     @model_validator(mode="after")
     def _passed(self) -> Trials:
+        addresses = {one.url for one in self.answers if one.url}
+        if len(addresses) != (3 if self.by == "published text" else 0):
+            raise ValueError(
+                f"{len(addresses)} different addresses of answers; published"
+                " texts have three, a language model has none"
+            )
         if self.fell < 2:
             raise ValueError(
                 f"{self.fell} of 3 answers fell short, where 2 are the least"

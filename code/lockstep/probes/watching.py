@@ -34,7 +34,6 @@ class Diary(Observer):
         self.told.append(f"[{record['event']}]")
 
 
-# --8<-- [end:diary]
 def one_step(store: Any, run_dir: str) -> list[str]:
     """Of a run on one rank, two micro-batches of 32 to its one batch."""
     cfg = TrainConfig(
@@ -46,6 +45,7 @@ def one_step(store: Any, run_dir: str) -> list[str]:
     return diary.told
 
 
+# --8<-- [end:diary]
 def main() -> None:
     """What was told; a line for each event."""
     with TemporaryDirectory() as folder:

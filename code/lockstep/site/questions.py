@@ -122,7 +122,7 @@ def page(
         evidence=filled(evidence(one, repository)),
         folded=lambda text: indent(text, "    "),
         line=lambda text: " ".join(text.split()),
-        host=lambda url: urlsplit(url).netloc,
+        where=_where,
     )
 
 
