@@ -337,6 +337,9 @@ def thousand(name: str) -> float:
     into = torch.zeros(1, dtype=torch.bfloat16)
     if name == "index_add_":
         return into.index_add_(0, rows, ones[:, 0]).item()
+    if name == "index_add_ into a matrix":
+        matrix, wide = into.new_zeros(1, 4), ones.expand(1000, 4)
+        return matrix.index_add_(0, rows, wide)[0, 0].item()
     return into.scatter_add_(0, rows, ones[:, 0]).item()
 
 
@@ -347,6 +350,7 @@ def thousand(name: str) -> float:
         ("embedding", 256),
         ("scatter_add_", 1000),
         ("index_add_", 256),
+        ("index_add_ into a matrix", 1000),
     ],
 )
 def test_a_thousand_ones_in_bf16(name: str, total: int) -> None:

@@ -95,8 +95,12 @@ def source_of(exercise: Exercise, root: Path) -> str:
     given: dict[str, Any] = {kind: exercise}
     files = closure(exercise, code)
     if isinstance(exercise, Lab):
-        given["parts"] = [f for f in files if "/parallel/" in f]
         home = f"lockstep/labs/{exercise.name}"
+        given["parts"] = [
+            f
+            for f in files
+            if "/parallel/" in f or "/bio/" in f or f == f"{home}/sound.py"
+        ]
         cells = [f"{home}/slow.py", f"{home}/solution.py"]  # of their own
         files = [f for f in files if f not in given["parts"] + cells]
     if isinstance(exercise, Drill):

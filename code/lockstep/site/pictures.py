@@ -30,6 +30,13 @@ from lockstep.site.charts import (
 PACKAGE = Path(lockstep.__file__).parent
 LOSSES = PACKAGE / "probes" / "resumed.json"
 BENCHMARK = PACKAGE / "bench" / "result.json"
+SPLITS = PACKAGE / "bio" / "studies" / "splits.json"
+KEPT = {  # name of a way to split
+    "random": "at random",
+    "scaffold": "scaffold",
+    "butina": "Butina cluster",
+    "component": "chain of neighbours",
+}
 PARAMS, RANKS, STAGES = 7.5e9, 64, 8
 STATES = {
     "weights": "parameters_bytes",
@@ -187,6 +194,42 @@ def loss() -> Chart:
     )
 
 
+def neighbours() -> Chart:
+    """How similar the nearest training molecule is, by way to split."""
+    found: dict[str, list[float]] = {}
+    for way, name in KEPT.items():
+        seeds = [one["near"] for one in data(SPLITS)["ways"][way]["seeds"]]
+        found[name] = [sum(at) / len(at) for at in zip(*seeds, strict=True)]
+    steps = len(next(iter(found.values()))) - 1
+    levels = [i / steps for i in range(steps + 1)]
+    at = round(0.6 * steps)
+    return Chart(
+        "Test molecules with a training molecule at least as similar",
+        "Four falling curves. "
+        + " ".join(
+            f"{name}: {percent(one[at])} of test molecules have a training"
+            " molecule of similarity 0.6 or more."
+            for name, one in found.items()
+        ),
+        lines(
+            [
+                Series(name, [*zip(levels, one, strict=True)], marks=False)
+                for name, one in found.items()
+            ],
+            Axis("Tanimoto similarity", [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+            Axis("of test molecules", ticks(1.0), percent),
+            {"0.6": 0.6},
+        ),
+        [
+            ["similarity", *found],
+            *(
+                [f"{level:.2f}", *(percent(one[i]) for one in found.values())]
+                for i, level in enumerate(levels)
+            ),
+        ],
+    )
+
+
 def benchmark() -> Chart:
     """The trainer's CPU time over its rivals', with intervals."""
     over = data(BENCHMARK)["summary"]["over"]
@@ -331,6 +374,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "bubble": bubble,
     "loss": loss,
     "benchmark": benchmark,
+    "neighbours": neighbours,
     "phases": phases,
     "trace-late": trace("late", "Trace A"),
     "trace-apart": trace("apart", "Trace B"),

@@ -154,7 +154,8 @@ def evidence(one: Admitted, repository: str) -> str:
         for number in numbers:
             known = found[number]
             target = f"practice/{kind.lower()}s/{known.notebook}.md"
-            seen.append(f"- [{kind} {number}: {known.title}]({target})")
+            title = f"{kind} {number.upper()}: {known.title}"
+            seen.append(f"- [{title}]({target})")
     for number in held.bugs:
         seen.append(f"- [Bug {number}: {bugs()[number].title}]({BUGS})")
     if seen:
