@@ -157,6 +157,20 @@ torchx: $(VENV)/.all ## Launch through TorchX
 	$(PIP) --target .cache/torchx torchx==0.7.0
 	PYTHONPATH=$(CURDIR)/.cache/torchx $(BIN)pytest tests/launch/test_torchx.py
 
+# chemprop wants an older RDKit than ours: it has a folder of its own, without
+# a second torch.
+CHEMPROP := chemprop==2.3.1 rdkit==2026.3.6 lightning==2.6.6 \
+    torchmetrics==1.9.0 pandas==3.1.1 multiprocess==0.70.19 dill==0.4.1 \
+    astartes==1.3.3 configargparse==1.9.0 descriptastorus==2.8.0 \
+    cuik_molmaker_pin==2026.3.6 myerson==1.0.1 six==1.17.0 \
+    pandas-flavor==0.8.1 xarray==2026.9.0 tabulate==0.10.0
+.PHONY: chemprop
+chemprop: $(VENV)/.all ## Take chemprop's own step on two ranks
+	rm -rf .cache/chemprop
+	$(PIP) --no-deps --target .cache/chemprop $(CHEMPROP)
+	PYTHONPATH=$(CURDIR)/.cache/chemprop \
+	    $(BIN)python -m lockstep.bio.studies.chemprop_step
+
 # Zensical has no `!relative` and no option for where to build. Its `--clean`
 # would remove all of .cache, which is ours too.
 .PHONY: canary
@@ -186,7 +200,7 @@ lock: ## Renew constraints.txt: the newest versions that go together
 	$(PYTHON) -m venv .cache/lock
 	.cache/lock/bin/python -m pip install --quiet --upgrade pip
 	.cache/lock/bin/python -m pip install --quiet "$(TORCH)"
-	.cache/lock/bin/python -m pip install --quiet --editable . --group site \
+	.cache/lock/bin/python -m pip install --quiet --editable '.[bio]' --group site \
 	    --group test --group bench --group notebook --group canary
 	.cache/lock/bin/python -m pip freeze --all --exclude setuptools \
 	    --exclude lockstep-handbook \
@@ -228,7 +242,8 @@ $(VENV)/.site: $(PINS) pyproject.toml
 $(VENV)/.all: $(VENV)/.site
 	@echo "Installing $(TORCH) and the test tools into $(VENV) ..."
 	$(PIP) --constraint $(PINS) "$(TORCH)"
-	$(PIP) --constraint $(PINS) --group test --group bench --editable .
+	$(PIP) --constraint $(PINS) --group test --group bench \
+	    --editable '.[bio]'
 	touch $@
 
 node_modules/.stamp: package.json package-lock.json | $(VENV)/.site

@@ -1,7 +1,7 @@
 #: from "parts.py" import files, header, needs, text
 {{ header() }}
 # %% [markdown]
-# # Lab {{ lab.number }}: {{ lab.title }}
+# # Lab {{ lab.number.upper() }}: {{ lab.title }}
 #
 {{ text(lab.introduction) }}
 #

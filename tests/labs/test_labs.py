@@ -154,6 +154,25 @@ def test_a_table_says_what_is_wrong(
     assert said.endswith("87 of 100")
 
 
+def test_a_lab_of_the_biotech_track_is_asked_for_in_either_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in "b3", "B3":
+        assert main(["lab", "start", number, str(tmp_path / number)]) == 0
+        started = Path(capsys.readouterr().out.strip())
+        assert started.name == "lab_b3_masked_loss.py"
+        assert main(["lab", "grade", number, str(started), "--json"]) == 1
+        assert json.loads(capsys.readouterr().out)["lab"] == "b3"
+
+
+def test_the_biotech_track_comes_after_the_twelve() -> None:
+    numbers = [lab.number for lab in LABS]
+    twelve = [f"{number:02}" for number in range(1, 13)]
+    assert numbers[:12] == twelve
+    assert numbers[12:] == sorted(numbers[12:])
+    assert all(re.fullmatch("b[1-6]", number) for number in numbers[12:])
+
+
 def test_the_labs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

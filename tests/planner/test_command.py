@@ -41,6 +41,27 @@ ANSWERS = {
         "bytes_per_layer": 34 * 32 * 64 / 2,
         "total_bytes": 34 * 32 * 64,
     },
+    # 46 tensors of pairs and 2 of scores; two gathered, of which half was there
+    "pair --residues 8 --channels 4 --heads 2 --head-dim 2 --rows 2": {
+        "parameters": 2 * 112 + 2 * 96 + 136,
+        "pair_bytes": 256,
+        "logits_bytes": 1024,
+        "msa_logits_bytes": 0,
+        "block_bytes": 46 * 256 + 2 * 1024 + 2 * 256,
+        "total_bytes": 46 * 256 + 2 * 1024 + 2 * 256,
+        "sent_bytes": 2 * (2 * 256 + 2 * 256 + 2 * 128),
+    },
+    # Of tiles 2 by 2: three quarters of z more, and 16 exchanges of a tile.
+    "pair --residues 8 --channels 4 --heads 2 --head-dim 2 --rows 2"
+    " --columns 2 --attention fused --blocks 3 --recompute full": {
+        "parameters": 3 * (2 * 112 + 2 * 96 + 136),
+        "pair_bytes": 128,
+        "logits_bytes": 512,
+        "msa_logits_bytes": 0,
+        "block_bytes": (46 + 6) * 128 + 2 * (256 + 128),
+        "total_bytes": (46 + 6 + 3) * 128 + 2 * (256 + 128),
+        "sent_bytes": 16 * 128 + 2 * 2 * 0.75 * 256,
+    },
     "collective --op all_reduce --bytes 1e9 --ranks 4 --bandwidth 1e9"
     " --latency 0.001": {
         "bytes_sent_per_rank": 1.5e9,
@@ -151,6 +172,12 @@ NONSENSE = {
     ),
     "activations --layers 2 --hidden 64 --heads 4 --sequence 8"
     " --sequence-parallel": "it needs --tp of 2 or more",
+    "pair --trunk alphafold4 --residues 8": "be one of alphafold2, alphafold3",
+    "pair --residues 9 --rows 2": "--rows is 2; it must be a divisor of --",
+    "pair --trunk alphafold2 --residues 8 --rows 2": "split pairs alone; leave",
+    "pair --residues 8 --attention flash": "be one of scores, chunks, fused",
+    "pair --residues 8 --recompute some": "must be one of none, full",
+    "pair --residues 8 --heads 0": "--heads is 0; it must be a whole number",
     "collective --op gather --bytes 1 --ranks 2": "--op is gather; it must be",
     "collective --op all_gather --bytes 1 --ranks 2 --algorithm tree": (
         "--algorithm tree has no all_gather"

@@ -58,6 +58,17 @@ def drawn(chance: random.Random) -> tuple[str, dict[str, Any]]:
             "sequence_parallel": chance.randint(0, 1),
             **run,
         },
+        "pair": {
+            "trunk": pick(["", "alphafold2", "alphafold3"]),
+            "residues": chance.randint(1, 4096),
+            "channels": power(8),
+            "heads": power(4),
+            "sequences": pick([0, 0, 512]),
+            "rows": pick([1, 1, 2, 3]),
+            "columns": pick([1, 1, 2]),
+            "attention": pick(["scores", "chunks", "fused", "flash"]),
+            "recompute": pick(["none", "full", "some"]),
+        },
         "collective": {
             "op": pick(["all_reduce", "all_gather", "broadcast", "gather"]),
             "bytes": chance.uniform(0, 1e10),

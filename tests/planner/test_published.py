@@ -44,7 +44,7 @@ def test_there_are_many_and_each_has_its_source() -> None:
     kinds = {figure["plan"][0] for figure in PLANNED.values()}
     assert kinds == {
         *("params", "memory", "activations", "collective", "pipeline"),
-        *("flops", "goodput"),
+        *("flops", "goodput", "pair"),
     }
     for figure in figures:
         assert figure.keys() >= FIELDS - {"key"}

@@ -21,12 +21,12 @@ class ExerciseError(Exception):
 
 
 def named(kind: str, number: str, known: Mapping[str, Kind]) -> Kind:
-    """The exercise of that number, with or without its zero.
+    """The exercise of that number, with or without its zero, in either case.
 
     Raises:
         ExerciseError: there is none.
     """
-    for name in number, number.zfill(2):
+    for name in number.lower(), number.zfill(2):
         if name in known:
             return known[name]
     raise ExerciseError(

@@ -121,7 +121,6 @@ SPARSE = [
 ]
 LLAMA3: dict = {"kv_heads": 8, "vocab": 128256, "gated_mlp": 1}
 ESM2: dict = {
-    "heads": 40,
     "vocab": 33,
     "tied_embeddings": 1,
     "bias": 1,
@@ -189,15 +188,19 @@ PRESETS: dict = {
         },
         "DeepSeek-V3 2024, 4.2, without the multi-token prediction module",
     ),
-    "esm2-3b": (
-        dict(ESM2, layers=36, hidden=2560),
-        "Lin et al. 2023, its released code",
-    ),
-    "esm2-15b": (
-        dict(ESM2, layers=48, hidden=5120),
-        "Lin et al. 2023, its released code",
-    ),
 }
+for size, layers, hidden, heads in (
+    ("8m", 6, 320, 20),
+    ("35m", 12, 480, 20),
+    ("150m", 30, 640, 20),
+    ("650m", 33, 1280, 20),
+    ("3b", 36, 2560, 40),
+    ("15b", 48, 5120, 40),
+):
+    PRESETS["esm2-" + size] = (
+        dict(ESM2, layers=layers, hidden=hidden, heads=heads),
+        "Lin et al. 2023; ESM, README, table of models",
+    )
 
 
 def preset(name: str) -> dict:

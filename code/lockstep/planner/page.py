@@ -49,6 +49,12 @@ EXAMPLES: list = [
         + [("tokens_per_second", 2.7e6), ("count_attention", False)],
     ),
     (
+        "pair",
+        "Pair representation",
+        [("trunk", "alphafold3"), ("residues", 2000), ("attention", "scores")]
+        + [("recompute", "none")],
+    ),
+    (
         "collective",
         "A collective",
         [("op", "all_reduce"), ("bytes", 1e9), ("ranks", 64)]

@@ -13,6 +13,7 @@ from .goodput import goodput
 from .layout import HARDWARE, RUN, layout
 from .memory import BYTES, OPTIMIZERS, memory
 from .models import PRESETS, SHAPE, params, preset
+from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
 from .pipeline import SCHEDULES, pipeline
 
 HELP = {
@@ -27,6 +28,19 @@ HELP = {
     "experts": "of a layer; 0: one plain MLP",
     "expert_ffn": "0: ffn",
     "dense_layers": "the first ones, which have no experts",
+    "trunk": "a published model's; what is given besides takes its values'"
+    " place",
+    "residues": "of the protein, or tokens of the complex",
+    "rows": "ranks that split the rows of the pair representation",
+    "columns": "ranks that split its columns",
+    "channels": "of a pair",
+    "pair_bias": "in the linear layers on pairs, but not of q, k and v",
+    "gated_transition": "three matrices in place of two",
+    "sequences": "rows of the MSA; 0: none",
+    "single_channels": "of the single representation; 0: none",
+    "attention": "what becomes of scores: scores keeps them, chunks computes"
+    " them again, fused never has them",
+    "bytes_activation": "of a number",
     "params": "of the whole model; of experts, those that a token goes through",
     "dp": "ranks of data parallelism",
     "shard": "ranks that share a copy (hybrid sharding); 0: all of dp",
@@ -83,6 +97,8 @@ CHOICES: dict = {
     "algorithm": ALGORITHMS,
     "schedule": SCHEDULES,
     "context": tuple(sorted(CONTEXT)),
+    "trunk": tuple(sorted(TRUNKS)),
+    "attention": ATTENTION,
     "hardware": tuple(sorted(HARDWARE)),
     "zero_stage": (0, 1, 2, 3),
 }
@@ -153,6 +169,15 @@ def state_of(given: dict) -> dict:
     return dict(zip(BYTES, OPTIMIZERS[given["optimizer"]]))  # noqa: B905
 
 
+def trunk_of(given: dict) -> dict:
+    """The trunk's shape, if one is named, under what is given."""
+    found = trunk(given["trunk"]) if given["trunk"] else {}
+    for name in given:
+        if name not in found or given[name] != TRUNK[name]:
+            found[name] = given[name]
+    return found
+
+
 def cluster_of(given: dict) -> dict:
     """All of it, with the hardware's numbers under what is given."""
     one_of("hardware", given["hardware"], CHOICES["hardware"])
@@ -191,6 +216,11 @@ def operations(given: dict) -> dict:
     return flops(found)
 
 
+def pairs(given: dict) -> dict:
+    """A trunk, by its name or by its shape."""
+    return pair(trunk_of(given))
+
+
 def lay_out(given: dict) -> dict:
     """One layout on known or given hardware."""
     return layout(cluster_of(given))
@@ -219,6 +249,17 @@ QUESTIONS = {
         + [("sequence_parallel", False), ("recompute", "none")],
         activations,
         ("bytes_per_layer", "total_bytes"),
+    ),
+    "pair": Question(
+        "A folding trunk's parameters, and what a rank keeps and sends.",
+        [("trunk", "")]
+        + needs("residues")
+        + [(name, TRUNK[name]) for name in TRUNK]
+        + [("attention", "scores"), ("recompute", "none")]
+        + [("rows", 1), ("columns", 1), ("bytes_activation", 2)],
+        pairs,
+        ("parameters", "pair_bytes", "logits_bytes", "msa_logits_bytes")
+        + ("block_bytes", "total_bytes", "sent_bytes"),
     ),
     "collective": Question(
         "Bytes on the wire, and the time by latency and bandwidth.",

@@ -90,6 +90,9 @@ def computed(markdown: str, planner: str, **given: Any) -> str:
         ValueError: what cannot be planned, or is no template.
     """
 
+    if "{" not in markdown:  # most texts of a question: nothing to compute
+        return markdown
+
     def plan(name: str, **given: Any) -> Answer:
         return Answer(name, given, planner)
 

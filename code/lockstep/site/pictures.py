@@ -30,6 +30,7 @@ from lockstep.site.charts import (
 PACKAGE = Path(lockstep.__file__).parent
 LOSSES = PACKAGE / "probes" / "resumed.json"
 BENCHMARK = PACKAGE / "bench" / "result.json"
+PROTEINS = PACKAGE / "bio" / "studies" / "protein_lm.json"
 SPLITS = PACKAGE / "bio" / "studies" / "splits.json"
 KEPT = {  # name of a way to split
     "random": "at random",
@@ -258,6 +259,40 @@ def benchmark() -> Chart:
     )
 
 
+def proteins() -> Chart:
+    """A protein language model's loss, of all that it is asked and of what it
+    cannot see."""
+    found = data(PROTEINS)
+    rows, base = found["curve"]["rows"], found["unigram"][0]
+    names = "train, all asked", "held out, hidden", "unigram, hidden"
+    curves = [[(row[0], row[column]) for row in rows] for column in (1, 2)]
+    curves.append([(row[0], base) for row in rows])
+    return Chart(
+        "Loss of a protein language model",
+        f"Three lines over {rows[-1][0]} steps. Of all that is asked in"
+        f" training the loss falls to {rows[-1][1]:.2f}. Of hidden residues of"
+        f" families that were held out it falls to {rows[-1][2]:.2f}, just"
+        f" below the unigram's {base:.2f}.",
+        lines(
+            [
+                Series(name, points, marks=not i)
+                for i, (name, points) in enumerate(
+                    zip(names, curves, strict=True)
+                )
+            ],
+            Axis("optimizer step", range(0, rows[-1][0] + 1, 200)),
+            Axis("nats a residue", [2.6, 2.7, 2.8, 2.9, 3.0, 3.1, 3.2]),
+        ),
+        [
+            ["step", *names],
+            *(
+                [f"{row[0]}", f"{row[1]:.3f}", f"{row[2]:.3f}", f"{base:.3f}"]
+                for row in rows
+            ),
+        ],
+    )
+
+
 def phases() -> Chart:
     """Where the last step of each recorded trace went, rank by rank."""
     rows = {}
@@ -375,6 +410,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "loss": loss,
     "benchmark": benchmark,
     "neighbours": neighbours,
+    "proteins": proteins,
     "phases": phases,
     "trace-late": trace("late", "Trace A"),
     "trace-apart": trace("apart", "Trace B"),

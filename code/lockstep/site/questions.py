@@ -11,12 +11,14 @@ import json
 import posixpath
 import re
 from collections.abc import Callable
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 from urllib.parse import urlsplit
 
+from jinja2 import Template
 from markdown import Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -106,14 +108,16 @@ def _filled(address: str, repository: str) -> Shown:
     return filled
 
 
+@cache
+def _compiled(template: str) -> Template:
+    return ENVIRONMENT.from_string(template)
+
+
 def page(
     one: Admitted, after: Admitted | None, filled: Shown, repository: str
 ) -> str:
     """The Markdown of a question's page, which leads to the one after it."""
-    template = ENVIRONMENT.from_string(
-        (TEMPLATES / "question.md").read_text("utf-8")
-    )
-    return template.render(
+    return _compiled((TEMPLATES / "question.md").read_text("utf-8")).render(
         one=one,
         after=after,
         topic=TOPICS[one.topic],

@@ -12,12 +12,12 @@ export const STAGES = {
     say: "Type it, and speak while you type. Run something after each cell.",
   },
   break: {
-    topics: ["faults", "checkpointing", "data", "numerics", "operations"],
+    topics: ["faults", "checkpointing", "data", "numerics", "operations", "bio"],
     prompts: ["stops", "wrong"],
     say: "Follow one failure of what you built to its end, and say how you would prove it.",
   },
   scale: {
-    topics: ["memory", "sharding", "communication", "model-parallel", "performance", "hardware", "rl"],
+    topics: ["memory", "sharding", "communication", "model-parallel", "performance", "hardware", "rl", "bio"],
     prompts: ["slow"],
     estimate: true,
     say: "The same at ten times the size: estimate what is short first.",

@@ -1,0 +1,142 @@
+"""What a test set shares with training: the same compounds, and neighbours.
+
+    python -m lockstep.bio.leakage
+
+Rows that differ as text may be one compound: written otherwise, as another
+salt, another stereoisomer, another tautomer. A neighbour is none of these and
+still gives its label away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rdkit import Chem
+
+from .datasets import nci
+from .molecules import (
+    canonical,
+    fingerprints,
+    flat,
+    parent,
+    parse,
+    read,
+    skeleton,
+    tanimoto,
+    tautomer,
+)
+from .splits import by_molecule, by_scaffold, split
+
+SHARES = {"train": 0.8, "test": 0.2}
+WIDTH = 24  # of the names in a table
+NEAR = 0.6  # similarity from which a training molecule counts as a neighbour
+FIRST = 2400  # rows of the NCI's that `main` splits
+LEVELS: dict[str, Callable[[Chem.Mol], str]] = {  # each takes in the last
+    "written otherwise": canonical,
+    "another salt, charge": parent,
+    "another stereoisomer": flat,
+}
+
+
+# --8<-- [start:audit]
+@dataclass(frozen=True)
+class Audit:
+    """A split's leaks. A test molecule is counted once, by the first level
+    that makes it the same as one of training."""
+
+    refused: int  # rows of either side that RDKit does not read
+    same: dict[str, int]  # test molecules, by level
+    nearest: np.ndarray  # float32 [test molecules], Tanimoto to training
+
+    def share(self, least: float = NEAR) -> float:
+        """The share of test molecules with such a neighbour in training."""
+        return float((self.nearest >= least).mean())
+
+
+def audit(train: Sequence[str], test: Sequence[str]) -> Audit:
+    """Compare all of `test` with all of `train`, both SMILES.
+
+    Raises:
+        ValueError: RDKit reads no molecule of one of them.
+    """
+    seen, held = read(train), read(test)
+    ours, theirs = [*seen.molecules.values()], [*held.molecules.values()]
+    if not ours or not theirs:
+        raise ValueError("RDKit reads no molecule of one side of the split")
+    written = {*train}
+    left = [m for row, m in held.molecules.items() if test[row] not in written]
+    same = {"as written": len(theirs) - len(left)}
+    for level, name in LEVELS.items():
+        names = {name(one) for one in ours}
+        others = [one for one in left if name(one) not in names]
+        same[level], left = len(left) - len(others), others
+    same["another tautomer"] = tautomers(ours, left)
+    near = tanimoto(bits(theirs), bits(ours)).max(axis=1)
+    return Audit(len(seen.refused) + len(held.refused), same, near)
+
+
+# --8<-- [end:audit]
+def tautomers(ours: Sequence[Chem.Mol], theirs: Sequence[Chem.Mol]) -> int:
+    """How many of `theirs` have a tautomer in `ours`. It is slow to ask, so
+    only those are asked that share a formula and a skeleton."""
+    known = {skeleton(one) for one in ours}
+    asked = {one: skeleton(one) for one in theirs if skeleton(one) in known}
+    shared = {*asked.values()}
+    names = {tautomer(one) for one in ours if skeleton(one) in shared}
+    return sum(tautomer(one) in names for one in asked)
+
+
+def bits(molecules: Sequence[Chem.Mol]) -> np.ndarray:
+    """Fingerprints of the parents without stereo, packed."""
+    return fingerprints([parse(flat(one)) for one in molecules])
+
+
+def table(audits: dict[str, Audit]) -> str:
+    """Audits side by side, as text."""
+    width = max(map(len, audits)) + 2
+    rows: dict[str, list[str]] = {"test molecules": []}
+    for one in audits.values():
+        rows["test molecules"].append(f"{len(one.nearest)}")
+        for level, count in one.same.items():
+            rows.setdefault(f"  {level}", []).append(f"{count}")
+        cells = {
+            "refused by RDKit": f"{one.refused}",
+            "nearest, median": f"{np.median(one.nearest):.2f}",
+            f"  at {NEAR} or above": f"{one.share():.0%}",
+        }
+        for name, cell in cells.items():
+            rows.setdefault(name, []).append(cell)
+    lines = ["".join([" " * WIDTH, *(f"{one:>{width}}" for one in audits)])]
+    for name, found in rows.items():
+        lines.append(
+            "".join([f"{name:{WIDTH}}", *(f"{c:>{width}}" for c in found)])
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Compounds as they come: rows split at random, and by group."""
+    smiles = nci()[:FIRST]
+    found = read(smiles)
+    for row, why in [*found.refused.items()][:2]:
+        print(f"row {row}: {why}")
+    print(f"...{len(found.refused)} of {len(smiles)} rows are refused\n")
+    kept = [smiles[row] for row in found.molecules]
+    groups = {
+        "row": [f"{row}" for row in range(len(kept))],
+        "molecule": by_molecule(kept),
+        "scaffold": by_scaffold(kept),
+    }
+    pinned = {"c1ccccc1": "train"}  # a fifth of all: too large for a test set
+    audits = {}
+    for name, group in groups.items():
+        rows = split(group, 0, SHARES, pinned if name == "scaffold" else {})
+        sides = ([kept[row] for row in rows[part]] for part in SHARES)
+        audits[name] = audit(*sides)
+    print(table(audits))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Molecules by name: canonical, parent, without stereo, tautomer, scaffold.
+
+One compound has many SMILES, and a set that was merged from several sources
+has several of them. Each function here takes an RDKit molecule and gives a
+name which more of them share than the one before. `parse` refuses what RDKit
+refuses, with the reason in one line; `read` counts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdFingerprintGenerator, rdMolHash
+from rdkit.Chem.MolStandardize import rdMolStandardize
+from rdkit.Chem.Scaffolds import MurckoScaffold
+
+RADIUS, BITS = 2, 2048  # of Morgan fingerprints: bonds around an atom; length
+BLOCK = 1024  # rows of a similarity matrix that are unpacked at a time
+
+
+# --8<-- [start:parse]
+def parse(smiles: str) -> Chem.Mol:
+    """The molecule of a SMILES.
+
+    Raises:
+        ValueError: RDKit refuses it, or it has no atom.
+    """
+    with rdBase.BlockLogs():  # its own lines name no row
+        drawn = Chem.MolFromSmiles(smiles, sanitize=False)
+        if drawn is None:
+            raise ValueError(f"SMILES {smiles!r}: cannot be read")
+        if not drawn.GetNumAtoms():  # RDKit accepts the empty string
+            raise ValueError(f"SMILES {smiles!r}: no atom")
+        if problems := Chem.DetectChemistryProblems(drawn):
+            raise ValueError(f"SMILES {smiles!r}: {problems[0].Message()}")
+        return Chem.MolFromSmiles(smiles)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What became of a list of SMILES; every row is in one of the two."""
+
+    molecules: dict[int, Chem.Mol]  # by row of the list
+    refused: dict[int, str]  # why, by row
+
+
+def read(smiles: Iterable[str]) -> Read:
+    """Each row's molecule, or why there is none."""
+    found = Read({}, {})
+    for row, one in enumerate(smiles):
+        try:
+            found.molecules[row] = parse(one)
+        except ValueError as error:
+            found.refused[row] = str(error)
+    return found
+
+
+# --8<-- [end:parse]
+# --8<-- [start:names]
+def canonical(molecule: Chem.Mol) -> str:
+    """One SMILES for all ways to write the molecule."""
+    return Chem.MolToSmiles(molecule)
+
+
+def parent(molecule: Chem.Mol) -> str:
+    """...and for all of its salts and charges: the largest organic part,
+    neutral where it can be."""
+    return _parents(canonical(molecule))
+
+
+def flat(molecule: Chem.Mol) -> str:
+    """...and for all of its stereoisomers."""
+    found = Chem.MolFromSmiles(parent(molecule))
+    Chem.RemoveStereochemistry(found)
+    return Chem.MolToSmiles(found)
+
+
+def tautomer(molecule: Chem.Mol) -> str:
+    """...and for all tautomers that RDKit's rules reach. It lists them to
+    choose one, which is slow: ask it of few."""
+    with rdBase.BlockLogs():
+        found = _tautomers().Canonicalize(Chem.MolFromSmiles(flat(molecule)))
+    return Chem.MolToSmiles(found)
+
+
+def scaffold(molecule: Chem.Mol) -> str:
+    """Bemis and Murcko's (1996) of the parent: rings, and what links them.
+    Empty for a molecule without rings."""
+    return MurckoScaffold.MurckoScaffoldSmiles(flat(molecule))
+
+
+# --8<-- [end:names]
+@lru_cache(1 << 17)  # two milliseconds each, and every level asks for it
+def _parents(smiles: str) -> str:
+    whole = Chem.MolFromSmiles(smiles)
+    with rdBase.BlockLogs():
+        return Chem.MolToSmiles(rdMolStandardize.ChargeParent(whole))
+
+
+@cache
+def _tautomers() -> Any:
+    return rdMolStandardize.TautomerEnumerator()
+
+
+def skeleton(molecule: Chem.Mol) -> str:
+    """What all tautomers of a parent share: its formula, and its atoms joined
+    by bonds of no kind. Fast, so it says for which pairs to ask `tautomer`."""
+    whole = Chem.MolFromSmiles(flat(molecule))
+    kind = rdMolHash.HashFunction
+    return " ".join(
+        rdMolHash.MolHash(whole, one)
+        for one in (kind.MolFormula, kind.ElementGraph)
+    )
+
+
+@cache
+def _morgan() -> Any:
+    return rdFingerprintGenerator.GetMorganGenerator(RADIUS, fpSize=BITS)
+
+
+def fingerprints(molecules: Sequence[Chem.Mol]) -> np.ndarray:
+    """Morgan fingerprints (Rogers and Hahn, 2010), uint8
+    [molecules, BITS / 8]: eight bits a byte."""
+    rows = [_morgan().GetFingerprintAsNumPy(one) for one in molecules]
+    return np.packbits(np.array(rows, np.uint8).reshape(-1, BITS), axis=1)
+
+
+def tanimoto(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Shared bits over all bits of packed fingerprints: float32 [len(a),
+    len(b)], 0 where neither has any."""
+    right = np.unpackbits(b, axis=1).astype("f4")
+    found = np.empty((len(a), len(b)), "f4")
+    for start in range(0, len(a), BLOCK):
+        left = np.unpackbits(a[start : start + BLOCK], axis=1).astype("f4")
+        both = left @ right.T  # counts, exact in float32
+        either = left.sum(1)[:, None] + right.sum(1) - both
+        found[start : start + BLOCK] = both / np.maximum(either, 1)
+    return found

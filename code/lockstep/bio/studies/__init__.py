@@ -1,0 +1,1 @@
+"""Longer looks at what pages claim: each a command of its own."""
