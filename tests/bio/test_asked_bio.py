@@ -276,6 +276,7 @@ def test_a_cut_tail_takes_half_of_their_epochs_from_the_shortest() -> None:
     shortest = by_length[: count // 100]
     assert missed[shortest].mean() == pytest.approx(0.54, abs=0.005)
     assert lengths[shortest].max() == 25
+    assert missed[lengths == 20].mean() == pytest.approx(0.62, abs=0.005)
     assert not missed[by_length[count // 2 :]].any()
 
 
