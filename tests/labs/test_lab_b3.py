@@ -75,7 +75,7 @@ def stepped() -> tuple[float, list[Any]]:
     with joined(20, ranks.store()) as me:
         own = Heads()
         model = sound.replicated(own)
-        parts = [PARTS[0], PARTS[1]] if me.rank == 0 else [PARTS[2], PARTS[1]]
+        parts = [PARTS[0], PARTS[1]] if me.rank == 0 else [PARTS[1], PARTS[2]]
         batches = [(torch.ones(len(one), 2), one) for one in parts]
         loss = sound.step(model, batches)
         grads = [one.grad for one in own.parameters()]

@@ -193,7 +193,7 @@ def moses() -> list[str]:
 
 @cache
 def nci() -> list[str]:
-    """SMILES of 5,000 compounds of the National Cancer Institute, as written
+    """SMILES of 4,999 compounds of the National Cancer Institute, as written
     there: not canonical, with salts and a few that RDKit refuses."""
     from rdkit import RDConfig
 
