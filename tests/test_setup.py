@@ -24,6 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 GROUPS = PROJECT["dependency-groups"]
 DECLARED = {
     "trainer": PROJECT["project"]["dependencies"],
+    **PROJECT["project"]["optional-dependencies"],
     **{name: GROUPS[name] for name in GROUPS},
 }
 PINS = dict(

@@ -134,6 +134,7 @@ def kept() -> dict[str, int]:
     most that were there beside them."""
     with joined(30, ranks.store()):
         x = batch(0)[:1].clone()
+        gradients = planned(3, dist.get_world_size(), "gradients")
         with Memory() as seen:
             model = cut(stack(), False)
             optimizer = torch.optim.Adam(model.parameters())
@@ -142,7 +143,7 @@ def kept() -> dict[str, int]:
                 between = seen.peak = seen.live
                 model(x).mean().backward()
                 arrived(model)
-                after, peak = seen.live, seen.peak
+                after, peak = seen.settled(between + gradients), seen.peak
                 optimizer.step()
                 optimizer.zero_grad()
         counters = 4 * len(list(model.parameters()))
@@ -223,8 +224,10 @@ def frozen() -> list[str]:
             loss = sharded(x).mean()
             loss.backward()
             sharded.wait_for_gradients()
+        gc.collect()
         part = 4 * WIDTH * (WIDTH + 1) // dist.get_world_size()
-        assert seen.live == 3 * part + part + loss.nbytes  # and a gradient
+        kept = 3 * part + part + loss.nbytes  # parameters and one gradient
+        assert seen.settled(kept) == kept
         return [call.op for call in seen.calls]
 
 

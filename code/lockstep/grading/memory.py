@@ -1,6 +1,7 @@
 """The memory that a rank holds in tensors, from what its operators make."""
 
 import weakref
+from time import monotonic, sleep
 from typing import Any
 
 from torch import Tensor
@@ -23,6 +24,14 @@ class Memory(Traffic):
         """Bytes now."""
         found = [one() for one in self.storages.values()]
         return sum(one.nbytes() for one in found if one is not None)
+
+    def settled(self, most: int, seconds: float = 1) -> int:
+        """Bytes as soon as there are at most `most`, or when time is up: gloo's
+        threads let go of what they have sent a little after it arrived."""
+        until = monotonic() + seconds
+        while self.live > most and monotonic() < until:
+            sleep(0.01)
+        return self.live
 
     def __torch_dispatch__(
         self,

@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Callable
 from functools import partial
-from time import monotonic, sleep
 from typing import Any
 
 import torch
@@ -258,10 +257,7 @@ def keeps_little(answer: Any) -> None:
             result = named(answer, name)(*mine, layout)
         most = needed(name, layout) + 2 * sum(tile.nbytes for tile in mine)
         gc.collect()
-        until = monotonic() + 1
-        while seen.live > most and monotonic() < until:
-            sleep(0.01)  # gloo's threads let go of what they have sent
-        kept = seen.live
+        kept = seen.settled(most)
         told = f"{name} keeps {kept} bytes for backward on a rank"
         assert kept <= most, f"{told}; {most} are enough"
         result.sum().backward()
