@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from lockstep.practice.bank import Admitted, Question, admitted, load
 from lockstep.practice.evidence import missing
-from lockstep.practice.origins import printed, recorder
+from lockstep.practice.origins import given
 from lockstep.site.figures import computed
 
 from .specimen import specimen, written
@@ -41,9 +41,8 @@ def texts(found: Any) -> Iterator[str]:
 
 @each
 def test_its_figures_can_be_computed(one: Question) -> None:
-    given = {"recorded": recorder(""), "printed": printed}
     for text in texts(one.model_dump()):
-        assert computed(text, "", **given)
+        assert computed(text, "", **given(""))
     for plan in one.evidence.plans:
         assert computed(f"{{{{ {plan} }}}}", "")
 

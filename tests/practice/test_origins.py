@@ -2,7 +2,7 @@
 
 import pytest
 
-from lockstep.practice.origins import printed, recorder, typed
+from lockstep.practice.origins import given, typed
 from lockstep.site.figures import computed
 
 from .specimen import specimen
@@ -74,8 +74,7 @@ def test_a_pushback_gives_its_reply_a_number_and_no_other_text() -> None:
 
 
 def filled(text: str) -> str:
-    recorded = recorder("https://example.org")
-    return computed(text, "", recorded=recorded, printed=printed)
+    return computed(text, "", **given("https://example.org"))
 
 
 def test_a_recorded_number_is_linked_to_its_file() -> None:
@@ -93,9 +92,25 @@ def test_a_printed_number_is_linked_to_the_page_that_shows_it() -> None:
     assert filled(text) == "[0.75](concepts/collectives.md#wire)"
 
 
+def test_an_artifact_is_shown_as_it_was_printed_and_gives_its_numbers() -> None:
+    call = r'{{ artifact("profiling-read", "^late +(rank.+)") }}'
+    asked = filled(f"Read it.\n{call}")
+    head, *lines, end = asked.split("\n\n")[-1].strip().splitlines()
+    assert (head, end) == ("```text", "```")
+    assert [line.split()[:2] for line in lines] == [
+        ["rank", "0"],
+        ["rank", "1"],
+    ]
+    number = lines[0].split()[2]  # milliseconds
+    strong = f"A step takes {number} ms."
+    assert list(typed(specimen(strong=strong, question=call))) == []
+    assert list(typed(specimen(strong=strong)))
+
+
 @pytest.mark.parametrize(
     ("call", "why"),
     [
+        ('artifact("profiling-read", "^never")', "has nothing of .never"),
         ('recorded("bench/result.json", "settings.no")', "has no settings.no"),
         ('recorded("bench/no.json", "settings")', "no.json has no settings"),
         ('recorded("bench/links.json", "links.99")', "has no links.99"),

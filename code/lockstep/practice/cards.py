@@ -28,7 +28,7 @@ from lockstep.site.figures import computed
 from . import bank, rubric
 from .estimates import generate
 from .kinds import KINDS
-from .origins import ROOT, printed, recorder
+from .origins import ROOT, given
 
 PROMPTS = ROOT / "docs" / "practice" / "mock-prompts.md"
 SORTS = "question", "prompt", "estimate"
@@ -169,7 +169,7 @@ def drawn(card: Card, seed: int) -> tuple[Card, dict]:
 
 def plain(text: str) -> str:
     """A template's Markdown, computed; a link into the site is its text."""
-    text = computed(text, "", recorded=recorder(""), printed=printed)
+    text = computed(text, "", **given(""))
     text = _COMMENT.sub("", _FIGURE.sub(r"\1", text))
     return _INSIDE.sub(r"\1", text).strip()
 

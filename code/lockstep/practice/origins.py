@@ -10,8 +10,9 @@ No figure of ours is typed. A numeral in an answer is one of these:
 - quoted: the text of a link to a source, or to a page on which it stands; in
   a sentence that ends in `<!-- from: FILE -->`, and in that file; or in what
   the evidence's `sources` are cited to say;
-- asked: the question states it, or the pushback that is being met, or it is
-  what the planner is given;
+- asked: the question states it or shows it, as in `{{ artifact("lab-03-demo")
+  }}`, or the pushback that is being met does, or it is what the planner is
+  given;
 - a name and no quantity: rank 3, lab 08, #172596, 2.13.0, H100, fp32, 70B, a
   year, code in backticks; and 0, 1 and 100 %.
 
@@ -24,11 +25,12 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from jinja2 import TemplateError, nodes
 
 from lockstep.planner.figures import Figure, Formula
-from lockstep.site.figures import ENVIRONMENT, Shown
+from lockstep.site.figures import ENVIRONMENT, Shown, computed
 
 from .bank import Question
 
@@ -36,6 +38,7 @@ ROOT = Path(__file__).parents[3]
 CALLS = {"plan", "recorded", "printed"}
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.S)
+_ARTIFACT = re.compile(r"\{\{ *artifact\(.*?\}\}", re.S)
 _FROM = re.compile(r"<!--\s*from:\s*(\S+)\s*-->")
 _COMMENT = re.compile(r"<!--.*?-->", re.S)
 _LINK = re.compile(r"\[([^][]*)\]\(([^)\s]*)\)")
@@ -114,7 +117,8 @@ def _asked(text: str) -> set[str]:
     """The numerals of a question, spelled or not."""
     words = re.findall(r"[a-z]+", text.lower())
     spelled = {_SPELLED[word] for word in words if word in _SPELLED}
-    return spelled | numerals(_TEMPLATE.sub(" ", text))
+    shown = computed("\n".join(_ARTIFACT.findall(text)), "", artifact=artifact)
+    return spelled | numerals(_TEMPLATE.sub(" ", text)) | numerals(shown)
 
 
 def _loose(text: str) -> set[str]:
@@ -260,12 +264,38 @@ def printed(name: str, pattern: str) -> str:
     Raises:
         ValueError: it finds nothing, or several things; or no page shows it.
     """
-    path = ROOT / "docs" / "recorded" / f"{name}.txt"
-    text = path.read_text("utf-8") if path.is_file() else ""
-    found = {m[m.re.groups and 1] for m in re.finditer(pattern, text, re.M)}
+    found = {*_found(name, pattern)}
     if len(found) != 1:
         raise ValueError(f"{name}.txt has {len(found)} of {pattern}, not one")
     return f"[{found.pop()}]({_shown(f'docs/recorded/{name}.txt')})"
+
+
+def artifact(name: str, pattern: str = ".+") -> str:
+    """For the template of a question that has something to read: what `pattern`
+    finds in docs/recorded/NAME.txt, each find a line, as it was printed. A
+    group leaves out what would tell the answer, such as a label.
+
+    Raises:
+        ValueError: it finds nothing.
+    """
+    if not (found := _found(name, pattern)):
+        raise ValueError(f"{name}.txt has nothing of {pattern}")
+    return "\n".join(["\n```text", *found, "```\n"])
+
+
+def _found(name: str, pattern: str) -> list[str]:
+    path = ROOT / "docs" / "recorded" / f"{name}.txt"
+    text = path.read_text("utf-8") if path.is_file() else ""
+    return [m[m.re.groups and 1] for m in re.finditer(pattern, text, re.M)]
+
+
+def given(repository: str) -> dict[str, Callable[..., Any]]:
+    """All that the text of a question may name besides the planner."""
+    return {
+        "recorded": recorder(repository),
+        "printed": printed,
+        "artifact": artifact,
+    }
 
 
 def _shown(recorded: str) -> str:

@@ -31,7 +31,7 @@ from lockstep.labs import labs
 from lockstep.practice import rubric
 from lockstep.practice.bank import TOPICS, Admitted, Pushback, admitted
 from lockstep.practice.evidence import headings
-from lockstep.practice.origins import ROOT, printed, recorder
+from lockstep.practice.origins import ROOT, given
 from lockstep.site.figures import ENVIRONMENT, computed
 
 HOME = "practice/questions"
@@ -86,9 +86,7 @@ def _names(nav: Any, page: str) -> bool:
 
 def _template(text: str, planner: str, repository: str) -> str:
     """A text with its figures, and without what is for checks alone."""
-    text = computed(
-        text, planner, recorded=recorder(repository), printed=printed
-    )
+    text = computed(text, planner, **given(repository))
     return _COMMENT.sub("", text).strip()
 
 
