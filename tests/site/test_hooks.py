@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -73,6 +74,14 @@ def test_what_is_for_tests_is_not_published(site: Site) -> None:
     assert not list(site.folder.rglob("coverage.yml"))
 
 
+@pytest.mark.xdist_group("site")
+def test_a_token_of_code_is_set_apart_where_it_has_a_colour(site: Site) -> None:
+    """A long page has thousands that have not, and a browser styles each."""
+    html = site.pages()["handbook/"]
+    assert '<span class="k">' in html
+    assert not re.search('<span class="[nopw]">|<span id="__span', html)
+
+
 def test_diagram_keeps_room_of_its_size(
     scratch: Path, node_modules: Path
 ) -> None:
@@ -123,7 +132,7 @@ def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
     assert folded.find_parent("details") is not None
     assert folded.get_text() == "FILES = {}"
     assert code.get_text().strip() == "1 < 2"
-    assert code.select("span.o")  # coloured as any code
+    assert code.select("span.mi")  # coloured as any code
     assert printed.get_text() == "yes & no\n"
     index = scratch / "site" / "search" / "search_index.json"
     assert "labs/first" not in index.read_text(), "its page is found"
