@@ -92,6 +92,29 @@ def test_what_only_a_browser_or_a_test_reads_is_left_out(
     assert '<a class="figure" href="x">code stays</a>\n<!--x-->' in found
 
 
+def test_a_block_that_includes_a_block_has_a_longer_fence(
+    project: Project,
+) -> None:
+    project.write("code/log.txt", "a\n```sh\nb\n```\nc\n")
+    block = fence("python", include("code/log.txt"))
+    found = shown(project, f"# T\n\n{block}\nEnd.")
+    assert "````python\na\n```sh\nb\n```\nc\n````\n\nEnd." in found
+
+
+def test_charts_and_widgets_are_told_in_words(project: Project) -> None:
+    found = shown(
+        project,
+        '# T\n\n<figure><svg aria-label="Flat."><path d="M0"/></svg></figure>\n'
+        '\n<svg><title>A</title><desc>Steep.</desc><path d="M1"/></svg>\n\n'
+        "<details><summary>How</summary>Short.</details>\n\n"
+        '<div class="clock">\n<button>Start</button>\n</div>\n\n'
+        '<div class="grid cards" markdown>\n\n- A card.\n\n</div>\n\n'
+        '<div class="practice" data-tool="cards" markdown="0"></div>\n',
+    )
+    assert "A chart. Flat.\n\nA chart. Steep." in found
+    assert "```text\nHow\nShort.\n```\n\n- A card.\n\nA form, on" in found
+
+
 def test_a_module_is_its_source(project: Project) -> None:
     found = shown(
         project, "::: lockstep.trainer.order\n    options:\n      a: true\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 from markdown import Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
@@ -38,7 +38,14 @@ _FIGURE = re.compile(r'<a class="figure"[^>]*>(.*?)</a>')
 _COMMENT = re.compile(r"^ *<!--.*?-->\n?", re.M | re.S)
 _CLASSES = re.compile(r"(?<=[\])}])\{ ?(?:[.#][\w-]+ ?)+\}")
 _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.M | re.S)
-_HTML = re.compile(r"^<(?:form|div|details|section|figure)\b[^\n]{500,}$", re.M)
+_HTML = re.compile(
+    r"^<(?:details|figure|svg)\b.*>$"
+    r"|^<(?:form|div|section)\b.{500,}$"
+    r'|^<div class="practice" .*>$',
+    re.M,
+)
+_CLOCK = re.compile(r'^<div class="clock">\n.*?^</div>\n\n', re.M | re.S)
+_LAYOUT = re.compile(r"^</?div[^<>\n]*>\n+", re.M)
 _LINK = re.compile(r"\[([^][]*)\]\([^)]*\)")
 _MARKS = re.compile(r"\*\*|[*`]|</?\w+[^>]*>")
 _SENTENCE = re.compile(r".+?[.?!](?=\s|$)", re.S)
@@ -46,14 +53,38 @@ _SENTENCE = re.compile(r".+?[.?!](?=\s|$)", re.S)
 
 def text(page: Page, config: MkDocsConfig) -> str:
     """A page as one file: its Markdown, and nothing to be fetched for it."""
-    found = _expanded(page.markdown or "", config)
-    parts, end = [], 0
-    for fence in _FENCE.finditer(found):
-        parts += [_prose(found[end : fence.start()], page), fence[0]]
-        end = fence.end()
-    whole = "".join([*parts, _prose(found[end:], page)])
-    whole = _MODULE.sub(_module, whole).strip()
+    parts = []
+    for source, is_code in _split(page.markdown or ""):
+        found = _expanded(source, config)
+        if is_code:
+            parts.append(_refenced(found))
+            continue
+        for inside, is_code in _split(found):
+            parts.append(inside if is_code else _prose(inside, page))
+    whole = _MODULE.sub(_module, "".join(parts)).strip()
     return f"> {RULES}\n\n{whole}\n"
+
+
+def _split(text: str) -> Iterator[tuple[str, bool]]:
+    """Its parts, each with whether it is a block of code."""
+    end = 0
+    for fence in _FENCE.finditer(text):
+        yield text[end : fence.start()], False
+        yield fence[0], True
+        end = fence.end()
+    yield text[end:], False
+
+
+def _refenced(block: str) -> str:
+    """With a fence that is longer than any that was included, and no empty line
+    before its end."""
+    head, *inside, foot = block.split("\n")
+    while inside and not inside[-1].strip():
+        inside.pop()
+    marks = [m[0].count("`") for x in inside if (m := re.match(" *`{3,}", x))]
+    more = "`" * max(0, 1 + max(marks, default=0) - foot.count("`"))
+    indent = re.match(" *", head)[0]  # type: ignore[index]
+    return "\n".join([indent + more + head.lstrip(), *inside, foot + more])
 
 
 def _expanded(text: str, config: MkDocsConfig) -> str:
@@ -70,18 +101,25 @@ def _prose(text: str, page: Page) -> str:
     """Without what only a browser or a test reads."""
 
     def widget(html: re.Match[str]) -> str:
-        if not html[0].startswith(("<details", "<figure")):
+        if not html[0].startswith(("<details", "<figure", "<svg")):
             return f"A form, on [the page]({page.canonical_url})."
         soup = BeautifulSoup(html[0], "html.parser")
-        for drawing in soup("svg"):  # its figures follow as a table
-            drawing.decompose()
+        drawn = [svg.extract() for svg in soup("svg")]  # narrow, then wide
+        parts = [_described(svg) for svg in drawn[:1]]
         for row in soup("tr"):
             row.replace_with(row.get_text(" | ", strip=True) + "\n")
-        return f"```text\n{soup.get_text(chr(10), strip=True)}\n```"
+        if said := soup.get_text("\n", strip=True):
+            parts.append(f"```text\n{said}\n```")
+        return "\n\n".join(parts)
 
-    text = _BUTTONS.sub(r"> \1", _COMMENT.sub("", text))
-    text = _HTML.sub(widget, text)
+    text = _CLOCK.sub("", _BUTTONS.sub(r"> \1", _COMMENT.sub("", text)))
+    text = _LAYOUT.sub("", _HTML.sub(widget, text))
     return _CLASSES.sub("", _FIGURE.sub(r"\1", text))
+
+
+def _described(svg: Tag) -> str:
+    """A picture in words, as it gives them to who does not see it."""
+    return f"A chart. {svg.get('aria-label') or svg.find('desc').get_text()}"  # type: ignore[union-attr]
 
 
 def _module(found: re.Match[str]) -> str:
