@@ -157,6 +157,17 @@ torchx: $(VENV)/.all ## Launch through TorchX
 	$(PIP) --target .cache/torchx torchx==0.7.0
 	PYTHONPATH=$(CURDIR)/.cache/torchx $(BIN)pytest tests/launch/test_torchx.py
 
+# Forty minutes. The store is compared with Parquet, for which it needs pyarrow.
+.PHONY: studies
+studies: install ## Run the biotech studies anew
+	rm -rf .cache/pyarrow
+	$(PIP) --target .cache/pyarrow pyarrow==26.0.1
+	$(BIN)python -m lockstep.bio.studies.splits
+	$(BIN)python -m lockstep.bio.studies.protein_lm
+	$(BIN)python -m lockstep.bio.studies.design
+	PYTHONPATH=$(CURDIR)/.cache/pyarrow \
+	    $(BIN)python -m lockstep.bio.studies.smiles .cache/smiles
+
 # chemprop wants an older RDKit than ours: it has a folder of its own, without
 # a second torch.
 CHEMPROP := chemprop==2.3.1 rdkit==2026.3.6 lightning==2.6.6 \
