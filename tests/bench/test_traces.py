@@ -146,6 +146,24 @@ def test_what_is_drawn_is_what_the_lab_reads(
             assert drawn["sends"] == pytest.approx(parts["communication"])
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("name", ["aten::mm", "aten::mul", "aten::copy_"])
+def test_products_and_copies_take_longer_under_ddp(
+    name: str, rank: int
+) -> None:
+    """In the kept trace; the copies are those into buckets and back."""
+    apart, overlap = (
+        sum(
+            end - start
+            for start, end in named(
+                trace, rank, timeline.steps(trace)[-1], name
+            )
+        )
+        for trace in map(timeline.load, ("apart", "overlap"))
+    )
+    assert overlap > 1.3 * apart
+
+
 def test_cutting_a_trace_changes_no_share() -> None:
     whole = run_ranks(2, joined, traces.traced, "overlap", 0, 1, 1)
     cut = traces.cut(whole)

@@ -27,6 +27,10 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
+from lockstep.bench import traces
+from lockstep.parallel.expert_parallel import route
+from lockstep.pathologies import padding
+from lockstep.probes.peak import GPT3, MODES, of_blocks
 from lockstep.trainer.process import joined
 from tests import ranks
 
@@ -355,3 +359,65 @@ def thousand(name: str) -> float:
 )
 def test_a_thousand_ones_in_bf16(name: str, total: int) -> None:
     assert thousand(name) == total
+
+
+def test_on_two_blocks_full_recomputation_peaks_second() -> None:
+    """Of four it is last but one."""
+    orders = []
+    for layers in (4, 2):
+        shape = GPT3 | {"layers": layers}
+        peaks = {
+            name: of_blocks(mode, shape).peak for name, mode in MODES.items()
+        }
+        orders.append(sorted(peaks, key=peaks.__getitem__, reverse=True))
+    four, two = orders
+    assert four == ["none", "selective", "flash", "full", "flash, full"]
+    assert two == ["none", "full", "selective", "flash", "flash, full"]
+
+
+def test_most_drops_are_forced_by_capacity() -> None:
+    """The routers of lab 07's demo, whose output a question shows."""
+    tokens, k, experts = 8, 2, 4
+    dropped, touched = [], []
+    for rank in (0, 1):
+        torch.manual_seed(rank)
+        x = torch.randn(tokens, 4)
+        torch.manual_seed(0)
+        logits = nn.Linear(4, experts)(x)
+        lost = ~route(logits, k, 3).kept
+        dropped.append(int(lost.sum()))
+        touched.append(int(lost.any(1).sum()))
+        if rank == 0:
+            assert lost.all(1).nonzero().flatten().tolist() == [6]
+            assert int(route(logits, k, 4).dropped) == 3
+    one = torch.eye(experts)  # each token chooses the next expert as well
+    even = (one + one.roll(1, 1)).repeat(tokens // experts, 1)
+    forced = int(route(even, k, 3).dropped)
+    assert forced == tokens * k - experts * 3 == 4
+    assert (touched[0], sum(dropped), sum(dropped) - 2 * forced) == (5, 12, 4)
+
+
+def test_padding_costs_more_flops_than_tokens() -> None:
+    """So an epoch gains more than the share of real tokens does."""
+    lengths = padding.drawn()
+    slow, mended = padding.in_order(lengths), padding.alike(lengths)
+    positions = [
+        sum(len(batch) * max(batch) for batch in batches)
+        for batches in (slow, mended)
+    ]
+    tokens = positions[0] / positions[1]
+    epoch = padding.flops(slow) / padding.flops(mended)
+    assert tokens == pytest.approx(88 / 49, rel=0.02)
+    assert epoch == pytest.approx(78 / 31, rel=0.02)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_overlap_hides_little_more_than_half_of_what_it_saves(
+    rank: int,
+) -> None:
+    """In the kept traces, and their operators take longer for it."""
+    apart, overlap = (traces.read(case)[rank] for case in ("apart", "overlap"))
+    saved = apart["exposed"] - overlap["exposed"]
+    gone = apart["communication"] - overlap["communication"]
+    assert 0.5 < (saved - gone) / saved < 0.65
+    assert overlap["computation"] > 1.4 * apart["computation"]

@@ -169,6 +169,19 @@ def test_torchs_sampler_pads_or_drops_what_ranks_do_not_divide(
     assert dealing.torchs(1001, world, True) == (0, 1001 % world)
 
 
+@pytest.mark.parametrize(("drop", "length"), [(False, 12), (True, 8)])
+def test_torch_pads_an_epoch_with_the_head_of_itself(
+    drop: bool, length: int
+) -> None:
+    """Four ranks and ten samples, in the order in which they are dealt."""
+    data: Any = range(10)
+    own = [[*DistributedSampler(data, 4, r, drop_last=drop)] for r in range(4)]
+    dealt = [i for step in zip(*own, strict=True) for i in step]
+    assert len(dealt) == length
+    assert len({*dealt}) == min(10, length)
+    assert dealt[10:] == dealt[: max(0, length - 10)]
+
+
 def test_two_seeds_of_torchs_sampler_share_their_orders() -> None:
     """It seeds with seed + epoch."""
     one, two = (
