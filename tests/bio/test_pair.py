@@ -125,20 +125,83 @@ def test_a_detached_bias_never_learns() -> None:
     assert found["bias.weight"] is None
 
 
-def kernels(bias_learns: bool) -> set[str]:
-    """Of aten, that torch's attention calls for tensors with memory."""
-    q, k, v = (torch.randn(3, 2, 16, 8, requires_grad=True) for _ in range(3))
+def three_axes(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """As `pair.sdpa`, with the bias as it is."""
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=1.0)
+
+
+def is_flash(way: pair.Attend, bias_learns: bool, trains: bool) -> bool:
+    """Whether torch takes its flash kernel, and not its plain path, for
+    tensors with memory."""
+    q, k, v = (torch.randn(3, 2, 16, 8, requires_grad=trains) for _ in range(3))
     bias = torch.randn(2, 16, 16, requires_grad=bias_learns)
     with profile(activities=[ProfilerActivity.CPU]) as seen:
-        pair.sdpa(q, k, v, bias.expand(3, 2, 16, 16))
-    return {event.key for event in seen.key_averages()}
+        way(q, k, v, bias)
+    called = {event.key for event in seen.key_averages()}
+    plain = "aten::_scaled_dot_product_attention_math" in called
+    flash = "aten::_scaled_dot_product_flash_attention_for_cpu" in called
+    assert plain != flash
+    return flash
 
 
-def test_torchs_flash_kernel_is_not_taken_for_a_bias_that_learns() -> None:
-    flash = "aten::_scaled_dot_product_flash_attention_for_cpu"
-    assert flash in kernels(bias_learns=False)
-    assert flash not in kernels(bias_learns=True)
-    assert "aten::_scaled_dot_product_attention_math" in kernels(True)
+@pytest.mark.parametrize("trains", [False, True])
+def test_torchs_flash_kernel_is_not_taken_for_a_bias_that_learns(
+    trains: bool,
+) -> None:
+    assert is_flash(pair.sdpa, False, trains)
+    assert not is_flash(pair.sdpa, True, trains)
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_nor_for_a_mask_of_three_axes(trains: bool) -> None:
+    """Which broadcasts to the same numbers, and learns nothing."""
+    assert not is_flash(three_axes, False, trains)
+
+
+def measured(way: pair.Attend, residues: int) -> int:
+    """The peak of both passes in 16 bits, by what torch's allocator says of
+    tensors that have memory."""
+    layer = pair.TriangleAttention(attend=way).to(torch.bfloat16)
+    for weight in layer.parameters():
+        weight.grad = torch.zeros_like(weight)
+    size = residues, residues, 128
+    z = torch.randn(size, dtype=torch.bfloat16, requires_grad=True)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        layer(z * 1).sum().backward()
+    now = peak = 0
+    assert seen.profiler is not None
+    for event in seen.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            peak = max(peak, now)
+    return peak
+
+
+def frozen(way: pair.Attend) -> pair.Attend:
+    return lambda q, k, v, bias: way(q, k, v, bias.detach())
+
+
+def expanded(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """As `pair.sdpa`, with the bias once for each row."""
+    return three_axes(q, k, v, bias.expand(len(q), *bias.shape))
+
+
+def test_peaks_of_tensors_with_memory_are_those_without() -> None:
+    """And a mask that is expanded to all rows is copied: the cube again."""
+    same = (
+        (pair.attend, pair.attend),
+        (pair.sdpa, pair.sdpa),
+        (frozen(three_axes), pair.sdpa),
+        (frozen(pair.sdpa), pair.sdpa_detached),
+        (pair.in_chunks, pair.in_chunks),
+    )
+    for way, without in same:
+        with torch.device("meta"):
+            layer = pair.TriangleAttention(attend=without)
+        told = pair.of_layer(layer, 128).peak
+        assert measured(way, 128) == pytest.approx(told, rel=0.04)
+    more = measured(frozen(expanded), 128) - measured(frozen(pair.sdpa), 128)
+    assert more == pytest.approx(4 * 128**3 * 2, rel=0.05)
 
 
 def kept(way: pair.Attend, dtype: torch.dtype = torch.float32) -> int:

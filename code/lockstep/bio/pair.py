@@ -88,15 +88,18 @@ def in_chunks(
 
 # --8<-- [end:attend]
 def sdpa(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """torch's own, with the bias as the mask that is added."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=1.0)
+    """torch's own, with the bias as the mask that is added. With an axis for
+    rows: of three axes the CPU's flash kernel takes no mask, learning or not."""
+    mask = bias[None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
 
 
 def sdpa_detached(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     """The CPU's flash kernel, which adds a mask and has no gradient for it. By
-    its own name, since tensors without memory would get another."""
+    its own name, since tensors without memory would get another. The mask is
+    not expanded to all rows: the kernel would copy it, which is the cube."""
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    mask = bias.detach().expand(len(q), *bias.shape)
+    mask = bias.detach()[None]
     return kernel(q, k, v, attn_mask=mask, scale=1.0)[0]
 
 
