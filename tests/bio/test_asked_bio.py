@@ -197,6 +197,34 @@ def test_a_screen_is_perfect_before_the_first_step() -> None:
     assert expected == pytest.approx([0.051, 0.28, 0.43], abs=0.01)
 
 
+def test_three_sorts_of_a_constant_score() -> None:
+    """BEDROC of 30 actives, first of 15,000 in the file."""
+    places = np.arange(15_000)
+    scores = np.zeros(len(places))
+    for order, said in (
+        (sorted(places, key=scores.__getitem__, reverse=True), 1),
+        (np.argsort(scores, kind="stable")[::-1], 0),
+    ):
+        found = CalcBEDROC([[place < 30] for place in order], 0, 20.0)
+        assert found == pytest.approx(said, abs=1e-9)
+    draw = np.random.default_rng(0).permutation
+
+    def shuffled(times: int, actives: int = 30, alpha: float = 20) -> Any:
+        labels = places < actives
+        return np.array(
+            [bedroc(labels, draw(places), alpha) for _ in range(times)]
+        )
+
+    few, more, sharp = shuffled(400), shuffled(99, 300), shuffled(99, 30, 100)
+    assert few.mean() == pytest.approx(0.051, abs=0.004)
+    assert few.std() > 0.5 * few.mean()
+    assert 1 / 40 < np.mean(few >= 0.10) < 1 / 10
+    assert more.mean() == pytest.approx(0.060, abs=0.004)
+    assert more.std() < 0.5 * few.std()
+    assert more.max() < 0.10
+    assert sharp.mean() < 0.02 < 2 * sharp.std()
+
+
 # Splits
 
 

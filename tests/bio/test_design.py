@@ -147,6 +147,22 @@ def test_a_drift_reads_as_progress() -> None:
     )
 
 
+def test_a_drift_costs_greedy_hits_on_every_seed_and_ucb_on_some() -> None:
+    lost = {
+        arm: [
+            right[-1]["hits"] - read[-1]["hits"]
+            for right, read in zip(
+                FOUND["assays"]["drifts, corrected"][arm],
+                FOUND["assays"]["drifts, as read"][arm],
+                strict=True,
+            )
+        ]
+        for arm in ("greedy", "ucb")
+    }
+    assert min(lost["greedy"]) > 0
+    assert min(lost["ucb"]) < 0 < max(lost["ucb"])
+
+
 def test_a_plate_finds_fewer_once_what_is_easy_is_found() -> None:
     counts = np.mean(
         [

@@ -115,3 +115,10 @@ def test_both_batches_are_printed(monkeypatch, capsys) -> None:
     *_, right, wrong = capsys.readouterr().out.splitlines()
     assert right.split()[-2:] == ["0", "0"]
     assert wrong.split()[-2] == "256"
+
+
+def test_in_training_batch_norm_lets_company_change_an_output() -> None:
+    net = network()
+    net.out = nn.Sequential(nn.BatchNorm1d(32), net.out)
+    assert changed(net, some(32))["alone"] == 32
+    assert not any(changed(net.eval(), some(32)).values())

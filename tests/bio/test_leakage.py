@@ -92,3 +92,24 @@ def test_tautomers_are_asked_of_few(monkeypatch) -> None:
     smiles = chembl().smiles[:80]
     audit(smiles[:40], smiles[40:])
     assert len(asked) < 10
+
+
+def test_files_of_ones_own_are_audited(tmp_path, capsys) -> None:
+    train, test = tmp_path / "train.csv", tmp_path / "test.smi"
+    train.write_text("smiles,y\nCCO,1\nCC(=O)[O-].[Na+],2\n")
+    test.write_text("OCC ethanol\nCC(=O)O\nc1ccncc1\n")
+    assert leakage.main([str(train), str(test)]) == 0
+    printed = capsys.readouterr().out
+    lines = {
+        line[:24].strip(): line[24:].split() for line in printed.split("\n")
+    }
+    assert lines["test molecules"] == ["3"]
+    assert lines["written otherwise"] == ["1"]
+    assert lines["another salt, charge"] == ["1"]
+    assert lines["refused by RDKit"] == ["1"]  # the head of the table
+    for wrong, why in (
+        ([str(train)], "TRAIN and TEST"),
+        ([str(train), str(tmp_path / "none")], "No such file"),
+    ):
+        assert leakage.main(wrong) == 2
+        assert why in capsys.readouterr().err

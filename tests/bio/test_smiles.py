@@ -20,6 +20,7 @@ from lockstep.bio.smiles.prepare import (
     Line,
     all_canonical,
     canonical,
+    main,
     prepare,
     texts,
     unique,
@@ -166,6 +167,23 @@ def test_the_store_depends_on_molecules_alone(lines, folder, tmp_path) -> None:
         Molecules(short / "train").fingerprint
         != Molecules(folder / "train").fingerprint
     )
+
+
+def test_a_file_of_ones_own_is_prepared(tmp_path, capsys) -> None:
+    lines, made = tmp_path / "lines.smi", tmp_path / "store"
+    lines.write_text("OCC ethanol\nCCO,1\nC1CC\nc1ccncc1\n")
+    assert main([str(lines), str(made)]) == 0
+    said = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert said["lines"] == "4"
+    assert said["refused"] == said["again"] == "1"
+    assert len(Molecules(made / "train")) == int(said["train"])
+    none = str(tmp_path / "none.smi")
+    for wrong, why in (
+        ([str(lines)], "LINES STORE"),
+        ([none, str(made)], "No such file"),
+    ):
+        assert main(wrong) == 2
+        assert why in capsys.readouterr().err
 
 
 def test_sorting_keeps_the_first_of_equal_texts(tmp_path) -> None:

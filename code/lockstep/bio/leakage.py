@@ -1,16 +1,18 @@
 """What a test set shares with training: the same compounds, and neighbours.
 
-    python -m lockstep.bio.leakage
+    python -m lockstep.bio.leakage [TRAIN TEST]
 
 Rows that differ as text may be one compound: written otherwise, as another
 salt, another stereoisomer, another tautomer. A neighbour is none of these and
-still gives its label away.
+still gives its label away. Without files, the NCI's compounds are split.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from rdkit import Chem
@@ -18,6 +20,7 @@ from rdkit import Chem
 from .datasets import nci
 from .molecules import (
     canonical,
+    column,
     fingerprints,
     flat,
     parent,
@@ -116,8 +119,24 @@ def table(audits: dict[str, Audit]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Compounds as they come: rows split at random, and by group."""
+def main(files: Sequence[str] = ()) -> int:
+    """Two files, or compounds as they come, split by row and by group."""
+    if not files:
+        return example()
+    if len(files) != 2:
+        print("error: give two files, TRAIN and TEST", file=sys.stderr)
+        return 2
+    try:
+        train, test = ([*column(Path(one))] for one in files)
+        print(table({"yours": audit(train, test)}))
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def example() -> int:
+    """Rows split at random, and by group."""
     smiles = nci()[:FIRST]
     found = read(smiles)
     for row, why in [*found.refused.items()][:2]:
@@ -136,7 +155,8 @@ def main() -> None:
         sides = ([kept[row] for row in rows[part]] for part in SHARES)
         audits[name] = audit(*sides)
     print(table(audits))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

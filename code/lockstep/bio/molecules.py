@@ -8,9 +8,12 @@ refuses, with the reason in one line; `read` counts it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,6 +64,13 @@ def read(smiles: Iterable[str]) -> Read:
 
 
 # --8<-- [end:parse]
+def column(path: Path) -> Iterator[str]:
+    """The SMILES of a file: of each line what is before a blank or a comma."""
+    with closing(path.open()) as lines:
+        for line in lines:
+            yield re.split(r"[\s,]", line, maxsplit=1)[0]
+
+
 # --8<-- [start:names]
 def canonical(molecule: Chem.Mol) -> str:
     """One SMILES for all ways to write the molecule."""

@@ -89,7 +89,7 @@ def in_chunks(
 # --8<-- [end:attend]
 def sdpa(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     """torch's own, with the bias as the mask that is added. With an axis for
-    rows: of three axes the CPU's flash kernel takes no mask, learning or not."""
+    rows: the CPU's flash kernel takes no mask of three, learning or not."""
     mask = bias[None]
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
 

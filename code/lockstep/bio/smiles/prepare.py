@@ -1,5 +1,7 @@
 """From lines of SMILES to a store: refused, canonical, each molecule once.
 
+    python -m lockstep.bio.smiles.prepare LINES STORE
+
 All that RDKit has to say is said here, once, before a rank starts. The result
 does not depend on how many processes worked, nor on the order of the lines:
 molecules lie sorted by their canonical text.
@@ -10,8 +12,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from itertools import islice
@@ -21,7 +24,7 @@ from typing import NamedTuple
 
 from rdkit import Chem, rdBase
 
-from lockstep.bio.molecules import read
+from lockstep.bio.molecules import column, read
 from lockstep.bio.splits import side
 
 from .store import SHARD, write
@@ -134,3 +137,23 @@ def texts(path: Path) -> Iterator[str]:
     with closing(path.open()) as file:
         for line in file:
             yield line.partition("\t")[0]
+
+
+def main(args: Sequence[str]) -> int:
+    """A store of a file's first column, on all cores."""
+    if len(args) != 2:
+        print("error: give a file and a folder, LINES STORE", file=sys.stderr)
+        return 2
+    lines, store = map(Path, args)
+    try:
+        made = prepare(column(lines), store, os.cpu_count() or 1)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for name, count in made._asdict().items():
+        print(f"{name:8}{count:15,}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
