@@ -69,7 +69,7 @@ PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup
 # Coverage takes half as much again, so these go without it: either no page shows
 # a line that they run, or other tests run it too. `shown-lines` would tell.
 UNCOVERED := tests/site tests/bugs tests/chaos tests/drills/test_stages.py \
-    tests/labs/test_labs.py tests/launch tests/test_rehearse.py \
+    tests/labs/test_labs.py tests/launch tests/test_rehearse.py tests/bio/asked \
     $(patsubst %,tests/trainer/test_%.py,elastic launch restart resume)
 
 .PHONY: test-code

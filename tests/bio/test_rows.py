@@ -95,6 +95,7 @@ def test_a_worker_is_sent_a_path_and_no_counts(data) -> None:
 
 
 def test_a_batch_costs_its_rows(data, counts) -> None:
+    data[index([0])]  # opens files and loads code, once
     cost = peak(data.__getitem__, index(np.arange(10)))
     assert cost < 3 * 10 * 300 * 4 < peak(counts.toarray)
 

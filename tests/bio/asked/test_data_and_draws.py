@@ -33,7 +33,7 @@ from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined
 from tests import ranks
 
-from .test_design import SMALL, TRUTH, X
+from ..test_design import SMALL, TRUTH, X
 
 
 @pytest.fixture

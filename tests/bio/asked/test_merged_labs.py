@@ -14,7 +14,7 @@ from sklearn.preprocessing import KernelCenterer
 from lockstep.bio.datasets import chembl
 from lockstep.bio.molecules import fingerprints, tanimoto
 
-from .test_asked_bio import molecules
+from .test_data_and_draws import molecules
 
 ALPHA = 20.0
 NOISE = 0.4  # of a reading

@@ -39,7 +39,7 @@ from lockstep.bio.studies import generation, screens
 from lockstep.trainer.process import joined
 from tests import ranks
 
-from .test_asked_bio import bits, one_thread
+from .test_data_and_draws import bits, one_thread
 
 __all__ = ["one_thread"]  # a fixture
 
