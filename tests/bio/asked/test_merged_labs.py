@@ -226,12 +226,12 @@ def test_centring_costs_more_than_the_offsets() -> None:
     assert told["back"].more > 3 * told["back"].doubt
 
 
-def test_within_laboratories_it_looks_best() -> None:
+def test_within_laboratories_nothing_is_seen() -> None:
+    """What centring costs; pooling is last there."""
     told = {way: of_thrombin()[way].mean.within for way in WAYS}
-    assert max(told, key=told.__getitem__) == "centred"
     assert min(told, key=told.__getitem__) == "pooled"
-    assert told["pooled"] == pytest.approx(0.50, abs=0.005)
-    assert told["centred"] == pytest.approx(0.53, abs=0.005)
+    assert max(told.values()) - min(told.values()) < 0.05
+    assert told["pooled"] == pytest.approx(0.50, abs=0.01)
 
 
 def test_pairs_within_laboratories_are_the_column_without_a_penalty() -> None:
