@@ -92,8 +92,8 @@ def project(tmp_path: Path) -> Project:
 
 
 def copy_repository(root: Path, nav: str) -> None:
-    """Copy what every site is made of; `nav` names its own pages. Tests are what
-    some numbers of the questions come from."""
+    """Copy what every site is made of; `nav` names its own pages. Numbers of
+    some questions come from tests."""
     for folder in ("code", "docs/assets", "tests/bio/asked"):
         shutil.copytree(ROOT / folder, root / folder, ignore=LEFT_OUT)
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")

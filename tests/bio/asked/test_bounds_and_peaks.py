@@ -24,8 +24,8 @@ from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined
 from tests import ranks
 
-from .test_data_and_draws import Energy, bits, molecules
 from ..test_design import SMALL, TRUTH, X
+from .test_data_and_draws import Energy, bits, molecules
 
 
 @pytest.fixture(autouse=True)
