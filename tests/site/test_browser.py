@@ -442,7 +442,7 @@ def test_search_finds_what_is_folded_and_opens_it(
             "Plain"
         )
         page.keyboard.press("Control+a")
-        page.keyboard.type("Shape micro batch quoted")  # in the code alone
+        page.keyboard.type("specimen Shape quoted")  # in the code alone
         page.locator(".md-search-result__link[href*='#inside']").first.click()
         expect(folded(page)).to_be_visible()
         assert page.evaluate("window.kept"), "the page was loaded anew"
