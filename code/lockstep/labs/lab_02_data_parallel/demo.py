@@ -13,6 +13,7 @@ from torch import nn
 
 from lockstep.grading.criteria import load
 from lockstep.grading.traffic import Traffic
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 
 def main() -> None:
@@ -40,4 +41,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

@@ -12,6 +12,7 @@ from torch import nn
 
 from lockstep.grading.criteria import load
 from lockstep.grading.traffic import Traffic, nbytes
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 
 def main() -> None:
@@ -38,4 +39,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch.distributed as dist
 
 from lockstep.grading.criteria import load
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 from .grader import alone, drawn, part, started, watched
 
@@ -33,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

@@ -8,6 +8,7 @@ from statistics import median
 import torch.distributed as dist
 
 from lockstep.grading.criteria import load
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 
 def main() -> None:
@@ -34,4 +35,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

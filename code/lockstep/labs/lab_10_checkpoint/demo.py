@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from lockstep.grading.criteria import load
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 
 def main() -> None:
@@ -43,4 +44,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

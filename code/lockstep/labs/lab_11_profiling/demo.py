@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from lockstep.grading.criteria import load
 from lockstep.labs.lab_11_profiling import slow
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 
 def profiled(trainer: type[slow.Trainer], timer: Any) -> list[list[float]]:
@@ -44,4 +45,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

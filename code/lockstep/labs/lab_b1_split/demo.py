@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from lockstep.grading.criteria import load
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 SHARES = {"train": 0.8, "test": 0.2}
 FAMILIES, EACH, BITS, LEAST = 100, 20, 256, 0.6
@@ -59,4 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from lockstep.grading.criteria import load
 from lockstep.labs.lab_b2_token_batches.sound import cut
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 BUDGET, PARTS, SEED, SAMPLES, EPOCHS = 2048, 4, 1, 1000, 4
 
@@ -41,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

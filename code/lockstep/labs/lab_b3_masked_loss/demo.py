@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.grading.criteria import load
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 ROWS, FEATURES, TASKS = 16, 8, 5
 FILL = [0.4, 0.02]  # rank 0 reads a screen, rank 1 what came of it
@@ -67,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from lockstep.grading.criteria import load
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 SIZES = 4, 1, 3
 
@@ -60,4 +61,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from lockstep.grading.criteria import load
 from lockstep.grading.traffic import Traffic
+from lockstep.trainer.extensions.launcher import run_and_leave
 
 RESIDUES, CHANNELS = 16, 4
 
@@ -46,4 +47,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)
