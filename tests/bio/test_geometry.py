@@ -30,13 +30,7 @@ from lockstep.bio.geometry import (
 FLIP = torch.diag(torch.tensor([-1.0, 1.0, 1.0], dtype=torch.float64))
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    """Tensors are small: a second thread waits longer than it works."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -66,7 +65,7 @@ def read(smiles: Iterable[str]) -> Read:
 # --8<-- [end:parse]
 def column(path: Path) -> Iterator[str]:
     """The SMILES of a file: of each line what is before a blank or a comma."""
-    with closing(path.open()) as lines:
+    with path.open() as lines:
         for line in lines:
             yield re.split(r"[\s,]", line, maxsplit=1)[0]
 

@@ -53,9 +53,9 @@ _SENTENCE = re.compile(r".+?[.?!](?=\s|$)", re.S)
 
 def text(page: Page, config: MkDocsConfig) -> str:
     """A page as one file: its Markdown, and nothing to be fetched for it."""
-    parts = []
+    parts, snippets = [], _snippets(config)
     for source, is_code in _split(page.markdown or ""):
-        found = _expanded(source, config)
+        found = _expanded(source, snippets)
         if is_code:
             parts.append(_refenced(found))
             continue
@@ -87,10 +87,14 @@ def _refenced(block: str) -> str:
     return "\n".join([indent + more + head.lstrip(), *inside, foot + more])
 
 
-def _expanded(text: str, config: MkDocsConfig) -> str:
-    """Includes as the strict build reads them."""
+def _snippets(config: MkDocsConfig) -> SnippetPreprocessor:
+    """What reads includes as the strict build does."""
     extension = SnippetExtension(**config.mdx_configs["pymdownx.snippets"])
-    snippets = SnippetPreprocessor(extension.getConfigs(), Markdown())
+    return SnippetPreprocessor(extension.getConfigs(), Markdown())
+
+
+def _expanded(text: str, snippets: SnippetPreprocessor) -> str:
+    """With its includes."""
     try:
         return "\n".join(snippets.run(text.split("\n")))
     except SnippetMissingError as error:

@@ -1,6 +1,5 @@
 """What answers of the biotech questions claim and no other test shows."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from torch.nn.parallel import DistributedDataParallel
 from lockstep.bio.agreement import proteins
 from lockstep.bio.batches import attends, cut, lay
 from lockstep.bio.datasets import chembl, nci
-from lockstep.bio.design import Assay
 from lockstep.bio.metrics import bedroc, roc_auc
 from lockstep.bio.molecules import fingerprints, tanimoto
 from lockstep.bio.protein_lm import ProteinLM, Settings
@@ -32,17 +30,6 @@ from lockstep.bio.tokens import CHOSEN, HIDDEN, MASK, drawn, masked
 from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined
 from tests import ranks
-
-from ..test_design import SMALL, TRUTH, X
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Products are small, and another number rounds otherwise."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def molecules(smiles: list[str]) -> list[Chem.Mol]:
@@ -557,36 +544,3 @@ def test_hybrid_shards_seeded_by_rank_are_copies_that_differ() -> None:
             drawn.append(part.flatten().tolist())
         assert found == drawn  # nobody sent anything
     assert found[0] != found[2]  # both are the first half of the weight
-
-
-# Plates
-
-
-class Median(Assay):
-    """Subtracts the median of a plate in place of its wild-type wells."""
-
-    def read(
-        self,
-        truth: np.ndarray,
-        plate: int,
-        controls: int,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
-        raw = Assay(self.noise, self.drift, corrected=False)
-        found = raw.read(truth, plate, controls, rng)
-        return found - np.median(found)
-
-
-def test_a_plates_median_takes_away_what_the_loop_has_won() -> None:
-    """More than a drift takes that nobody corrects: means of four seeds."""
-
-    def ended(assay: Assay) -> tuple[float, float]:
-        runs = [SMALL.run("greedy", X, TRUTH, assay, s) for s in range(4)]
-        last = [[run[-1].hits, run[-1].unseen] for run in runs]
-        hits, rank = np.mean(last, 0)
-        return round(hits), round(rank, 2)
-
-    assert ended(Assay(drift=1.0)) == (86, 0.88)
-    assert ended(Assay(drift=1.0, corrected=False)) == (82, 0.77)
-    assert ended(Median(drift=1.0)) == (78, 0.74)
-    assert ended(Median()) == (78, 0.74)  # where there was nothing to correct

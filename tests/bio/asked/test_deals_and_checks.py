@@ -39,9 +39,7 @@ from lockstep.bio.studies import generation, screens
 from lockstep.trainer.process import joined
 from tests import ranks
 
-from .test_data_and_draws import bits, one_thread
-
-__all__ = ["one_thread"]  # a fixture
+from .test_data_and_draws import bits
 
 TARGET = "CHEMBL233_Ki"
 
