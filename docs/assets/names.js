@@ -14,10 +14,10 @@
   };
   const reach = () => {
     const scrolling = ".md-typeset__scrollwrap, pre > code";
-    for (const wrap of document.querySelectorAll(scrolling)) {
-      const wide = wrap.scrollWidth > wrap.clientWidth;
-      if (wide && wrap.tabIndex < 0) wrap.tabIndex = 0;
-    }
+    const wide = [...document.querySelectorAll(scrolling)].filter(
+      (wrap) => wrap.scrollWidth > wrap.clientWidth && wrap.tabIndex < 0,
+    );
+    for (const wrap of wide) wrap.tabIndex = 0;
   };
   // Two lists in the navigation, of one name: the second says where it belongs.
   const heading = (nav) =>

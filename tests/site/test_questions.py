@@ -293,6 +293,29 @@ def test_a_question_with_a_fault_stops_the_build_in_a_line(
     assert "Traceback" not in result.stderr
 
 
+def test_only_the_page_of_a_changed_question_is_written_anew(
+    bank: Site, repository: Path
+) -> None:
+    def rebuilt() -> set[str]:
+        pages = sorted((bank.folder / questions.HOME).rglob("index.html"))
+        before = {page: page.stat().st_mtime_ns for page in pages}
+        result = run("mkdocs", "build", "--dirty", cwd=repository)
+        assert result.returncode == 0, result.stderr
+        return {
+            page.parent.name
+            for page, written in before.items()
+            if page.stat().st_mtime_ns != written
+        }
+
+    assert rebuilt() == set()
+    home = repository / "code" / "lockstep" / "practice" / "questions"
+    path = home / "a-second.yml"
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("say: ", "say: Now, ", 1))
+    assert rebuilt() == {"a-second"}
+    path.write_text(text)
+
+
 def test_published_answers_are_told_as_what_they_are() -> None:
     trials = written()["trials"]
     for number, answer in enumerate(trials["answers"]):
@@ -314,8 +337,10 @@ def test_an_index_without_questions_has_no_empty_list() -> None:
         assert ("No question has passed" in text) != has
 
 
-def test_without_its_place_in_the_navigation_nothing_is_published() -> None:
+def test_without_its_place_in_the_navigation_nothing_is_published(
+    tmp_path: Path,
+) -> None:
     files, config = Files([]), MkDocsConfig()
     config.nav = [{"Practice": ["practice/cards.md"]}]
-    questions.publish(files, config, "")
+    questions.publish(files, config, "", tmp_path)
     assert len(files) == 0

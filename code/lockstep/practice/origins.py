@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,12 @@ _NAMES = re.compile(
 )
 
 
-def numerals(text: str) -> set[str]:
+@cache  # questions cite the same pages, and a server reads them at each change
+def numerals(text: str) -> frozenset[str]:
     """Those that stand for quantities, as plain digits: 8,192 is 8192."""
     text = _NAMES.sub(" ", text.replace("\N{NO-BREAK SPACE}", " "))
-    return {found[0].replace(",", "") for found in _NUMERAL.finditer(text)}
+    found = _NUMERAL.finditer(text)
+    return frozenset(one[0].replace(",", "") for one in found)
 
 
 def typed(question: Question) -> Iterator[str]:
@@ -121,7 +124,7 @@ def _asked(text: str) -> set[str]:
     return spelled | numerals(_TEMPLATE.sub(" ", text)) | numerals(shown)
 
 
-def _loose(text: str) -> set[str]:
+def _loose(text: str) -> frozenset[str]:
     """The numerals of its prose."""
     text = _COMMENT.sub("", _TEMPLATE.sub(" figure ", text))
     text = _LINK.sub(r" \1 ", text)
@@ -134,9 +137,9 @@ def _of_code(found: re.Match[str]) -> str:
     return f" {whole} " if _QUANTITY.fullmatch(whole) else " code "
 
 
-def _linked(text: str) -> tuple[list[str], set[str]]:
+def _linked(text: str) -> tuple[list[str], frozenset[str]]:
     """What is wrong with its links' numbers; those that are right."""
-    faults, right = [], set()
+    faults, right = [], frozenset[str]()
     for shown, target in _LINK.findall(text):
         found = numerals(_TEMPLATE.sub("", _CODE.sub("", shown)))
         if found and not target.startswith("https://"):
@@ -148,9 +151,9 @@ def _linked(text: str) -> tuple[list[str], set[str]]:
     return faults, right
 
 
-def _commented(text: str) -> tuple[list[str], set[str]]:
+def _commented(text: str) -> tuple[list[str], frozenset[str]]:
     """What is wrong with its comments; the numbers that they vouch for."""
-    faults, right, start = [], set(), 0
+    faults, right, start = [], frozenset[str](), 0
     for comment in _FROM.finditer(text):
         said = _COMMENT.sub("", text[start : comment.start()])
         said = _TEMPLATE.sub(" ", _LINK.sub(r"\1", said)).rstrip().rstrip(".")
@@ -171,7 +174,7 @@ def _standing(path: str) -> frozenset[str]:
         return frozenset()
     text = file.read_text("utf-8")
     inside = (_standing(name) for name in _INCLUDE.findall(text))
-    return frozenset(numerals(_LINK.sub(r" \1 ", text)).union(*inside))
+    return numerals(_LINK.sub(r" \1 ", text)).union(*inside)
 
 
 def _planned(text: str) -> set[str]:

@@ -32,6 +32,7 @@ PAGES = (
     "handbook/",
     "concepts/parallelism/",  # the most diagrams
     "planner/",
+    "practice/cards/",
     "practice/interview-map/",
     "practice/labs/lab-03-sharding/",
     "labs/lab-03-sharding/",  # a notebook
@@ -50,6 +51,10 @@ class Compressed(SimpleHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the browser has left the page
+            super().handle()
+
     def do_GET(self) -> None:
         path = Path(self.translate_path(self.path))
         path = path / "index.html" if path.is_dir() else path
@@ -64,8 +69,7 @@ class Compressed(SimpleHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        with suppress(ConnectionError):  # the browser has left the page
-            self.wfile.write(data)
+        self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None: ...
 

@@ -112,10 +112,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path in sorted(root.glob("labs/*.ipynb")):
         inside = path.relative_to(root).as_posix()
         files.append(File(inside, str(root), config.site_dir, True))
+    repository = (config.repo_url or "").rstrip("/")
+    kept = root / ".cache" / "questions"
+    questions.publish(files, config, f"{repository}/blob/{_BRANCH}", kept)
     if _dirty:
         outdate(files, root)
-    repository = (config.repo_url or "").rstrip("/")
-    questions.publish(files, config, f"{repository}/blob/{_BRANCH}")
     return files
 
 

@@ -26,7 +26,6 @@ def plain(html: str, ids: Sequence[str]) -> str:
         if text := cell.select_one(".jp-RenderedMarkdown"):
             for anchor in text.select(".anchor-link"):
                 anchor["class"] = "headerlink"
-                anchor["title"] = "Permanent link"
             new.extend(list(text.children))
         elif "celltag_folded" in cell["class"]:
             new.append(_folded(new, cell))

@@ -50,11 +50,15 @@ _ASKED = re.compile(r'plan\("([\w-]+)".*\)\.(\w+)', re.S)
 Shown = Callable[[str], str]  # the text of a question to that of a page
 
 
-def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
+def publish(
+    files: Files, config: MkDocsConfig, repository: str, kept: Path
+) -> None:
     """Add the pages and the bundle, if the navigation names the index.
 
     Args:
         repository: the address below which its files are shown.
+        kept: a folder for the pages' Markdown. A file of it is as old as its
+            text, so that a server writes only those pages anew that changed.
 
     Raises:
         PluginError: a question is not whole, or a figure cannot be computed.
@@ -63,12 +67,18 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
         return
     try:
         found = list(admitted().values())
+        pages = {INDEX: index(found)}
         for one, after in zip_longest(found, found[1:]):
             address = f"{HOME}/{one.id}.md"
             filled = _filled(address, repository)
-            text = page(one, after, filled, repository)
-            files.append(File.generated(config, address, content=text))
-        files.append(File.generated(config, INDEX, content=index(found)))
+            pages[address] = page(one, after, filled, repository)
+        for address, text in pages.items():
+            path = kept / posixpath.basename(address)
+            if not path.exists() or path.read_text("utf-8") != text:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8")
+            made = File.generated(config, address, abs_src_path=str(path))
+            files.append(made)
         whole = json.dumps(bundle(found, files, config, repository))
         files.append(File.generated(config, BUNDLE, content=whole))
     except ValueError as error:
