@@ -178,12 +178,15 @@ def test_a_file_of_ones_own_is_prepared(tmp_path, capsys) -> None:
     assert said["refused"] == said["again"] == "1"
     assert len(Molecules(made / "train")) == int(said["train"])
     none = str(tmp_path / "none.smi")
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
     for wrong, why in (
         ([str(lines)], "LINES STORE"),
         ([none, str(made)], "No such file"),
     ):
         assert main(wrong) == 2
         assert why in capsys.readouterr().err
+    after = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
+    assert after == before
 
 
 def test_sorting_keeps_the_first_of_equal_texts(tmp_path) -> None:

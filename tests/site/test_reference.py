@@ -13,7 +13,10 @@ PAGES = ROOT / "docs" / "reference" / "api"
 PACKAGE = ROOT / "code" / "lockstep"
 PUBLIC = [
     PACKAGE / "interview.py",
+    *(PACKAGE / "bio").glob("*.py"),  # without its studies
+    *(PACKAGE / "bio/smiles").glob("*.py"),
     *(PACKAGE / "cli").rglob("*.py"),
+    *(PACKAGE / "parallel").rglob("*.py"),
     *(PACKAGE / "planner").rglob("*.py"),
     *(PACKAGE / "trainer").rglob("*.py"),
 ]

@@ -127,7 +127,8 @@ def main(files: Sequence[str] = ()) -> int:
         print("error: give two files, TRAIN and TEST", file=sys.stderr)
         return 2
     try:
-        train, test = ([*column(Path(one))] for one in files)
+        texts = (Path(one).read_text() for one in files)
+        train, test = ([*column(text.splitlines())] for text in texts)
         print(table({"yours": audit(train, test)}))
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)

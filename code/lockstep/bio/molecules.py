@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,11 +62,9 @@ def read(smiles: Iterable[str]) -> Read:
 
 
 # --8<-- [end:parse]
-def column(path: Path) -> Iterator[str]:
+def column(lines: Iterable[str]) -> Iterator[str]:
     """The SMILES of a file: of each line what is before a blank or a comma."""
-    with path.open() as lines:
-        for line in lines:
-            yield re.split(r"[\s,]", line, maxsplit=1)[0]
+    return (re.split(r"[\s,]", line, maxsplit=1)[0] for line in lines)
 
 
 # --8<-- [start:names]

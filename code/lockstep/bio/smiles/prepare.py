@@ -16,7 +16,6 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -134,7 +133,7 @@ def prepare(
 
 def texts(path: Path) -> Iterator[str]:
     """What is before the tab."""
-    with closing(path.open()) as file:
+    with path.open() as file:
         for line in file:
             yield line.partition("\t")[0]
 
@@ -146,7 +145,8 @@ def main(args: Sequence[str]) -> int:
         return 2
     lines, store = map(Path, args)
     try:
-        made = prepare(column(lines), store, os.cpu_count() or 1)
+        with lines.open() as file:  # before anything of an old store is lost
+            made = prepare(column(file), store, os.cpu_count() or 1)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
