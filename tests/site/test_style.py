@@ -35,6 +35,13 @@ def test_a_fault_is_named(text: str, fault: str) -> None:
     assert any(one.startswith(fault) for one in found), found
 
 
+def test_a_page_of_its_kind_has_a_length() -> None:
+    text = f"# Title\n\n```python\n{WORD * 100}\n```\n" + "One two.\n\n" * 750
+    [fault] = faults(text, "docs/concepts/page.md")
+    assert fault == "1501 words, where 1500 are the most"
+    assert list(faults(text, "docs/practice/page.md")) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

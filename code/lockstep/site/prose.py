@@ -19,6 +19,7 @@ from bs4 import BeautifulSoup, Tag
 SENTENCE = 25  # words
 PARAGRAPH = 4  # sentences
 SAY_IT = 45  # words
+PAGE = {"docs/handbook.md": 6000, "docs/concepts/": 1500, "docs/biotech/": 1500}
 BANNED = re.compile(
     r"\b(crucial|robust|seamless|leverag|powerful)\w*"
     r"|\bnot just\b.{1,80}\bbut\b",
@@ -45,9 +46,16 @@ _SHORT = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|No|Fig|al)\.")
 _END = re.compile(r"(?<=[.!?])[)\"”’*]*\s+")
 
 
-def faults(text: str) -> Iterator[str]:
-    """What is wrong with the text of a page, in Markdown."""
+def faults(text: str, path: str = "") -> Iterator[str]:
+    """What is wrong with the text of a page, in Markdown.
+
+    Args:
+        path: its address below the root, on which its length depends.
+    """
     page = _rendered(text)
+    most = next((n for at, n in PAGE.items() if path.startswith(at)), None)
+    if most is not None and (count := _count(_plain(page))) > most:
+        yield f"{count} words, where {most} are the most"
     yield from _headings(page)
     for quote in page.select(".admonition"):
         title = quote.select_one(".admonition-title")
@@ -128,9 +136,9 @@ def main() -> int:
     root = Path.cwd()
     pages = [*sorted(root.glob("*.md")), *sorted(root.glob("docs/**/*.md"))]
     found = [
-        f"{page.relative_to(root)}: {fault}"
-        for page in pages
-        for fault in faults(page.read_text("utf-8"))
+        f"{path}: {fault}"
+        for path in (page.relative_to(root).as_posix() for page in pages)
+        for fault in faults((root / path).read_text("utf-8"), path)
     ]
     for fault in found:
         print(fault)
