@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from lockstep.bio.design import (
     ALPHABET,
@@ -79,6 +80,16 @@ def test_what_is_additive_is_learned_and_doubt_is_where_nothing_is_known():
 def test_a_campaign_follows_from_its_seed() -> None:
     one, other = (SMALL.run("ucb", X, TRUTH, seed=s) for s in (3, 3))
     assert one == other != SMALL.run("ucb", X, TRUTH, seed=4)
+
+
+def test_among_equals_chance_decides() -> None:
+    """And no sort: which of them it puts first depends on the processor."""
+    alike = csr_matrix((1000, 20))
+    place = np.arange(1000) / 1000
+    loop = Loop(rounds=2, wells=80, held=10, controls=4, top=10)
+    picked = loop.run("greedy", alike, place)[-1].true
+    assert picked == pytest.approx(0.5, abs=0.15)  # four standard errors
+    assert loop.run("greedy", alike, place)[-1].true == picked
 
 
 def test_a_model_finds_more_than_chance() -> None:

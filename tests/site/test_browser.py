@@ -31,6 +31,7 @@ REFERENCE = "reference/api/"
 QUESTIONS = "practice/questions/"
 SAMPLE = {
     f"{REFERENCE}interview/",
+    f"{REFERENCE}bio/pair_sharding/",
     f"{REFERENCE}cli/bug/",
     f"{REFERENCE}planner/memory/",
     f"{REFERENCE}trainer/step/",
@@ -128,14 +129,18 @@ class Visit:
             given,
         )
 
-    def walk(self, *alike: str) -> Iterator[tuple[str, str]]:
-        """Each page's address and HTML, once a click has led there; of pages
-        below an address in `alike` those of the sample."""
-        pages = {
+    def pages(self, *alike: str) -> dict[str, str]:
+        """The HTML of each page by address; of those below an address in
+        `alike` the sample's."""
+        return {
             address: html
             for address, html in self.site.pages().items()
             if address in SAMPLE or not address.startswith(alike)
         }
+
+    def walk(self, *alike: str) -> Iterator[tuple[str, str]]:
+        """Each page's address and HTML, once a click has led there."""
+        pages = self.pages(*alike)
         self.open("plain/")
         assert not any("mermaid/" in url for url in self.requests)
         self.page.evaluate("window.kept = true")
@@ -196,7 +201,7 @@ def test_every_page_loads_clean_and_light_and_keeps_its_place(
     browser: Browser, site: Site
 ) -> None:
     with Visit(browser, site) as visit:
-        for address, html in site.pages().items():
+        for address, html in visit.pages(REFERENCE).items():
             visit.requests.clear()
             page = visit.open(address)
             assert drawings(page) == html.count('class="mermaid"'), address

@@ -97,11 +97,11 @@ class Ensemble:
 
 
 # --8<-- [start:arms]
-Arm = Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
+Arm = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 ARMS: dict[str, Arm] = {
-    "random": lambda mean, doubt, rng: rng.random(len(mean)),
-    "greedy": lambda mean, doubt, rng: mean,
-    "ucb": lambda mean, doubt, rng: mean + 2 * doubt,
+    "random": lambda mean, doubt, chance: chance,
+    "greedy": lambda mean, doubt, chance: mean,
+    "ucb": lambda mean, doubt, chance: mean + 2 * doubt,
 }
 # --8<-- [end:arms]
 
@@ -197,7 +197,8 @@ class Loop:
                 f"{self.rounds} rounds of {each} variants, and the pool has"
                 f" {len(truth)}: take fewer rounds or wells"
             )
-        hits = set(np.argsort(-truth)[: self.top].tolist())
+        best = np.argsort(-truth, kind="stable")[: self.top]
+        hits = set(best.tolist())
         free = np.ones(len(truth), bool)
         known: list[int] = []
         read: list[float] = []
@@ -209,9 +210,12 @@ class Loop:
                 mean, doubt = model.predict(x)
             held = rng.choice(np.flatnonzero(free), self.held, replace=False)
             free[held] = False
-            want = wants(mean, doubt, rng) if plate else rng.random(len(truth))
+            chance = rng.random(len(truth))
+            want = wants(mean, doubt, chance) if plate else chance
             want = np.where(free, want, -np.inf)
-            picked = np.argsort(-want)[: each - self.held]
+            # What no member saw has the effect 0, so many are alike, and a
+            # sort may order those by the processor that it runs on.
+            picked = np.lexsort((chance, -want))[: each - self.held]
             free[picked] = False
             chosen = np.concatenate([held, picked])
             found = assay.read(truth[chosen], plate, self.controls, rng)
