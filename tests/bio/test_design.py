@@ -120,6 +120,16 @@ def test_wild_type_wells_take_a_drift_away() -> None:
     assert read[-1].read - read[-1].true == pytest.approx(6, abs=0.3)
 
 
+def test_rounding_picks_nothing() -> None:
+    """A drift that was taken away leaves readouts that differ by rounding."""
+    for seed in range(12):
+        steady, corrected = (
+            [one.true for one in SMALL.run("greedy", X, TRUTH, assay, seed)]
+            for assay in (Assay(), Assay(drift=1.0))
+        )
+        assert corrected == steady
+
+
 def test_what_cannot_be_run_is_refused() -> None:
     with pytest.raises(ValueError, match="set controls to 1 or more"):
         Loop(rounds=1, wells=40, controls=0).run("random", X, TRUTH)

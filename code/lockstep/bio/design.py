@@ -213,9 +213,10 @@ class Loop:
             chance = rng.random(len(truth))
             want = wants(mean, doubt, chance) if plate else chance
             want = np.where(free, want, -np.inf)
-            # What no member saw has the effect 0, so many are alike, and a
-            # sort may order those by the processor that it runs on.
-            picked = np.lexsort((chance, -want))[: each - self.held]
+            # Many variants are alike: what no member saw has the effect 0, and
+            # two mutations that came together share one. Chance decides among
+            # them, not a processor's rounding or how it sorts.
+            picked = np.lexsort((chance, -want.round(9)))[: each - self.held]
             free[picked] = False
             chosen = np.concatenate([held, picked])
             found = assay.read(truth[chosen], plate, self.controls, rng)
