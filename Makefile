@@ -33,7 +33,10 @@ serve: $(VENV)/.site node_modules/.stamp ## Build the site, serve it, follow edi
 	$(BIN)mkdocs serve --dirty --livereload --dev-addr 127.0.0.1:$(PORT)
 
 .PHONY: test
-test: lint test-code test-more test-pages shown-lines evidence ## All checks: lint, tests, pages
+test: lint test-code test-pages shown-lines ## Lint, tests of what pages show, blocks of pages
+
+.PHONY: test-all
+test-all: test test-more evidence ## And what takes longer: all that CI asks
 
 .PHONY: install
 install: $(VENV)/.all node_modules/.stamp ## Put everything into .venv
@@ -48,7 +51,7 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 	$(BIN)python -m lockstep.site.pdf .cache/printed-site handbook/ \
 	    .cache/handbook.pdf
 
-##@ The parts of `make test`, and more
+##@ Their parts, and more
 .PHONY: lint
 lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)ruff check
@@ -82,7 +85,7 @@ test-code: install ## The tests of what pages show, under coverage
 	$(BIN)coverage json --quiet
 
 .PHONY: test-more
-test-more: install ## All other tests
+test-more: install ## All other tests: faults, hosts, wrong answers, browser
 	mkdir -p $(REPORTS)
 	$(BIN)$(PYTEST) --junit-xml $(REPORTS)/more.xml $(UNCOVERED)
 

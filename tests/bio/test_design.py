@@ -150,7 +150,7 @@ def test_more_hits_go_with_a_lower_score() -> None:
         for what in ("hits", "unseen")
     )
     for arm in ("greedy", "ucb"):
-        assert hits[arm] > 15 * hits["random"]
+        assert round(hits[arm] / hits["random"]) == 17
         assert unseen[arm] < unseen["random"] - 0.1
         assert last("steady", arm, "picked") < last("steady", arm, "held")
         assert abs(last("steady", arm, "held") - unseen[arm]) < 0.05
@@ -163,12 +163,17 @@ def test_a_drift_reads_as_progress() -> None:
     for arm in ARMS:
         fixed = [last("drifts, corrected", arm, w) for w in ("read", "true")]
         assert fixed[0] == pytest.approx(fixed[1], abs=0.2)
-    assert last("drifts, as read", "greedy", "hits") < 0.9 * last(
-        "drifts, corrected", "greedy", "hits"
-    )
+        steady, corrected = (
+            [
+                [one["hits"] for one in rounds]
+                for rounds in FOUND["assays"][a][arm]
+            ]
+            for a in ("steady", "drifts, corrected")
+        )
+        assert corrected == steady
 
 
-def test_a_drift_costs_greedy_hits_on_every_seed_and_ucb_on_some() -> None:
+def test_what_a_drift_costs_in_hits_five_seeds_do_not_show() -> None:
     lost = {
         arm: [
             right[-1]["hits"] - read[-1]["hits"]
@@ -180,7 +185,8 @@ def test_a_drift_costs_greedy_hits_on_every_seed_and_ucb_on_some() -> None:
         ]
         for arm in ("greedy", "ucb")
     }
-    assert min(lost["greedy"]) > 0
+    assert sum(one > 0 for one in lost["greedy"]) == 4
+    assert min(lost["greedy"]) < -max(lost["greedy"])
     assert min(lost["ucb"]) < 0 < max(lost["ucb"])
 
 
@@ -194,7 +200,7 @@ def test_a_plate_finds_fewer_once_what_is_easy_is_found() -> None:
     )
     new = np.diff(counts)
     assert new.argmax() == 1
-    assert new[-1] < 0.7 * new.max()
+    assert new[-1] / new[1] == pytest.approx(0.4, abs=0.02)
 
 
 def test_the_tables_are_those_of_the_result(tmp_path) -> None:

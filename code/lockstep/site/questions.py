@@ -154,7 +154,7 @@ def evidence(one: Admitted, repository: str) -> str:
     """What holds the answer, as a list with links of docs/."""
     held, lines = one.evidence, []
     if held.tests:
-        lines.append("Tests, all of which `make test` requires to pass:\n")
+        lines.append("Tests, all of which `make test-all` requires to pass:\n")
     for test in held.tests:
         path, _, name = test.partition("::")
         lines.append(f"- [`{path}`]({repository}/{path}): `{name}`")
