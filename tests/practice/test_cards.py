@@ -8,6 +8,7 @@ import os
 import pty
 import random
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -321,6 +322,13 @@ def test_progress_is_given_and_taken(
     assert back.read_text() == theirs.read_text()
 
 
+def in_a_terminal() -> None:
+    """The terminal is its own, and Ctrl-C a signal to it: a shell's background
+    jobs have that one ignored, and so would this process."""
+    os.close(os.open(os.ttyname(0), os.O_RDWR))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_in_a_terminal_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "cards.json"
     ours, theirs = pty.openpty()
@@ -333,8 +341,7 @@ def test_ctrl_c_in_a_terminal_loses_nothing(tmp_path: Path) -> None:
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        # So that the terminal is its own, and Ctrl-C is a signal to it.
-        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
+        preexec_fn=in_a_terminal,
         env=os.environ | {"TERM": "dumb", "COLUMNS": "100"},
     )
     os.close(theirs)
