@@ -202,7 +202,9 @@ class ParallelAttention(nn.Module):
     """Self-attention, whose heads are split over ranks; shapes as the MLP's.
 
     Args:
-        q, k, v: head h makes outputs h·d to (h + 1)·d, if d is a head's size.
+        q: head h makes outputs h·d to (h + 1)·d, if d is a head's size.
+        k: the same.
+        v: the same.
         o: from all heads' values, in their order.
 
     Raises:
