@@ -51,7 +51,7 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 	$(BIN)python -m lockstep.site.pdf .cache/printed-site handbook/ \
 	    .cache/handbook.pdf
 
-##@ Their parts, and more
+##@ The parts of `make test-all`, and more
 .PHONY: lint
 lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)ruff check
