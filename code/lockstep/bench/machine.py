@@ -14,14 +14,10 @@ PACKAGES = "torch", "accelerate", "lightning-fabric", "torchdata", "numpy"
 
 
 def about() -> dict[str, str | dict[str, str]]:
-    """Revision (`-dirty` if changed since), date, machine and versions."""
+    """Revision, date, machine and versions."""
     kernel, *_ = platform.release().split("-")  # without who built it
-    describe = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    revision = subprocess.run(
-        describe, cwd=Path(__file__).parent, capture_output=True, text=True
-    )
     return {
-        "revision": revision.stdout.strip() or "unknown",
+        "revision": revision(Path(__file__).parent),
         "date": datetime.now(UTC).date().isoformat(),
         "machine": {
             "processor": processor(),
@@ -35,6 +31,26 @@ def about() -> dict[str, str | dict[str, str]]:
             **{name: version(name) for name in PACKAGES},
         },
     }
+
+
+def revision(folder: Path) -> str:
+    """The commit, `-dirty` if what measures was changed since.
+
+    Results are not counted: `make bench` and `make studies` write several, and
+    the first is no change to what measures the second.
+    """
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=folder, capture_output=True, text=True
+        ).stdout.strip()
+
+    commit = git("describe", "--always", "--abbrev=12")
+    if not commit:
+        return "unknown"  # not a checkout
+    results = [f":(exclude,top)*.{kind}" for kind in ("json", "md")]
+    changed = git("diff", "--name-only", "HEAD", "--", ":(top)", *results)
+    return f"{commit}-dirty" if changed else commit
 
 
 def write(found: dict[str, Any], result: Path) -> None:
