@@ -166,6 +166,7 @@ studies: install ## Run the biotech studies anew
 	rm -rf .cache/pyarrow
 	$(PIP) --target .cache/pyarrow pyarrow==26.0.1
 	$(BIN)python -m lockstep.bio.studies.splits
+	$(BIN)python -m lockstep.bio.studies.limits
 	$(BIN)python -m lockstep.bio.studies.protein_lm
 	$(BIN)python -m lockstep.bio.studies.design
 	PYTHONPATH=$(CURDIR)/.cache/pyarrow \

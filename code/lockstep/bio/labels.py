@@ -48,6 +48,22 @@ def task_weights(values: Tensor) -> Tensor:
 
 
 # --8<-- [end:loss]
+# --8<-- [start:bounded]
+def bounded(predicted: Tensor, values: Tensor, relations: Tensor) -> Tensor:
+    """Values for `masked_loss` where some labels are only limits, float
+    [molecules, tasks]. For a limit that the prediction keeps it is the
+    prediction: no error, no gradient, and counted as a label.
+
+    Args:
+        relations: int [molecules, tasks], -1 where the truth is at most the
+            value, 1 where it is at least that, 0 where it was measured. They
+            turn with the logarithm: IC50 > 10 µM is a pIC50 of at most 5.
+    """
+    kept = relations * (predicted - values) > 0  # False where there is no label
+    return predicted.detach().where(kept, values)
+
+
+# --8<-- [end:bounded]
 # --8<-- [start:heads]
 class AssayHeads(nn.Module):
     """One trunk, a head for each assay; only those in use are computed.
