@@ -147,21 +147,18 @@ def test_what_is_drawn_is_what_the_lab_reads(
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("name", ["aten::mm", "aten::mul", "aten::copy_"])
-def test_products_and_copies_take_longer_under_ddp(
-    name: str, rank: int
-) -> None:
-    """In the kept trace; the copies are those into buckets and back."""
+def test_ddp_copies_into_buckets_and_back(rank: int) -> None:
+    """In the kept traces."""
     apart, overlap = (
         sum(
             end - start
             for start, end in named(
-                trace, rank, timeline.steps(trace)[-1], name
+                trace, rank, timeline.steps(trace)[-1], "aten::copy_"
             )
         )
         for trace in map(timeline.load, ("apart", "overlap"))
     )
-    assert overlap > 1.3 * apart
+    assert overlap > 3 * apart
 
 
 def test_cutting_a_trace_changes_no_share() -> None:

@@ -412,12 +412,10 @@ def test_padding_costs_more_flops_than_tokens() -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_overlap_hides_little_more_than_half_of_what_it_saves(
-    rank: int,
-) -> None:
-    """In the kept traces, and their operators take longer for it."""
+def test_overlap_hides_a_third_of_what_it_saves(rank: int) -> None:
+    """In the kept traces, at little cost: operators take about as long."""
     apart, overlap = (traces.read(case)[rank] for case in ("apart", "overlap"))
     saved = apart["exposed"] - overlap["exposed"]
     gone = apart["communication"] - overlap["communication"]
-    assert 0.5 < (saved - gone) / saved < 0.65
-    assert overlap["computation"] > 1.4 * apart["computation"]
+    assert 0.3 < (saved - gone) / saved < 0.37
+    assert 1 < overlap["computation"] / apart["computation"] < 1.2
