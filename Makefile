@@ -160,7 +160,7 @@ torchx: $(VENV)/.all ## Launch through TorchX
 	$(PIP) --target .cache/torchx torchx==0.7.0
 	PYTHONPATH=$(CURDIR)/.cache/torchx $(BIN)pytest tests/launch/test_torchx.py
 
-# Forty minutes. The store is compared with Parquet, for which it needs pyarrow.
+# Twenty minutes. The store is compared with Parquet, for which it needs pyarrow.
 .PHONY: studies
 studies: install ## Run the biotech studies anew
 	rm -rf .cache/pyarrow
