@@ -1,7 +1,6 @@
 """What the labs build beside torch's own, on equal inputs: what comes of a
 step, what it sends, and the time that it takes."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,8 +23,9 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
+from lockstep.bench import tables
 from lockstep.bench.machine import about, write
-from lockstep.bench.tables import measured, sections, table, with_quartiles
+from lockstep.bench.tables import measured, table, with_quartiles
 from lockstep.forked import in_a_group
 from lockstep.parallel.collectives import ring_all_reduce
 from lockstep.parallel.data_parallel import DataParallel
@@ -270,9 +270,7 @@ def run(settings: Settings, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the table of a result anew."""
-    text = sections(json.loads(result.read_text()), ratios, machine)
-    result.with_suffix(".md").write_text(text)
-    return 0
+    return tables.render(result, ratios, machine)
 
 
 def ratios(found: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """A result as Markdown tables, each a section that a page includes."""
 
+import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from lockstep.bench.result import RIVALS, held
@@ -34,6 +36,13 @@ def sections(
         f"<!-- --8<-- [end:{part.__name__}] -->\n"
         for part in parts
     )
+
+
+def render(result: Path, *parts: Callable[[dict[str, Any]], str]) -> int:
+    """Write the sections of a result anew, into a file beside it."""
+    text = sections(json.loads(result.read_text()), *parts)
+    result.with_suffix(".md").write_text(text)
+    return 0
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> str:

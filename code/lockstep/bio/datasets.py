@@ -133,13 +133,21 @@ class Assays:
     targets: list[str]  # one a column: the target's ChEMBL id and what was read
     values: np.ndarray  # float32 [molecules, targets], NaN: not measured
 
+    def column(self, target: str) -> np.ndarray:
+        """Float32 [molecules], NaN: not measured.
+
+        Raises:
+            ValueError: there is no such column.
+        """
+        return self.values[:, self.targets.index(target)]
+
     def of(self, target: str) -> tuple[list[str], np.ndarray]:
         """The molecules that one column has, and float32 [molecules].
 
         Raises:
             ValueError: there is no such column.
         """
-        column = self.values[:, self.targets.index(target)]
+        column = self.column(target)
         rows = np.flatnonzero(~np.isnan(column))
         return [self.smiles[row] for row in rows], column[rows]
 

@@ -8,7 +8,6 @@ steps between them. Times are the least of many: whatever else runs can only
 add.
 """
 
-import json
 import os
 import sys
 import time
@@ -20,9 +19,10 @@ from typing import Any
 import torch._dynamo  # before the fork: an optimizer's first step imports it
 import torch.distributed as dist
 
+from lockstep.bench import tables
 from lockstep.bench.links import fit, planned
 from lockstep.bench.machine import about, write
-from lockstep.bench.tables import measured, sections, table
+from lockstep.bench.tables import measured, table
 from lockstep.forked import in_a_group
 from lockstep.pathologies.rig import train
 from lockstep.trainer.model import DataParallel
@@ -137,9 +137,7 @@ def run(steps: int = 1000, times: int = 100, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    result.with_suffix(".md").write_text(sections(found, steps, machine))
-    return 0
+    return tables.render(result, steps, machine)
 
 
 def steps(found: Found) -> str:

@@ -164,7 +164,7 @@ def test_the_weights_alone_cost_short_molecules(target: str, rise: int) -> None:
     """Ridge regressions by closed form, so no order of batches, by alike and
     by those weights: the squared error on the shortest tenth held out."""
     assays, lengths, weight = chembl(), batching.lengths(), in_batches()
-    column = assays.values[:, assays.targets.index(target)]
+    column = assays.column(target)
     rows = np.flatnonzero(~np.isnan(column) & ~np.isnan(weight))
     smiles = [assays.smiles[row] for row in rows]
     x, y, long = bits(smiles), column[rows], lengths[rows]

@@ -94,7 +94,7 @@ def test_what_was_never_measured_is_told_by_its_series() -> None:
     """Thrombin: of scaffolds that were not trained on, and of clusters whose
     members are alike to a centre by 0.4 or more, six draws of each."""
     assays = chembl()
-    column = assays.values[:, assays.targets.index("CHEMBL204_Ki")]
+    column = assays.column("CHEMBL204_Ki")
     potent = shuffled(np.flatnonzero(column >= 8))[:400]
     weaker = shuffled(np.flatnonzero((column >= 7) & (column < 8)))[:300]
     never = shuffled(np.flatnonzero(np.isnan(column)))[:1200]
@@ -147,7 +147,7 @@ def test_a_screen_is_perfect_before_the_first_step() -> None:
     """Potency of thrombin's ligands is learned from an output layer of zeros;
     the screen's actives are those with a pKi of 8 or more."""
     assays = chembl()
-    column = assays.values[:, assays.targets.index(screens.TARGET)]
+    column = assays.column(screens.TARGET)
     potent = np.flatnonzero(column >= screens.POTENT)
     others = np.flatnonzero(np.isnan(column))
     actives = np.arange(screens.LIBRARY) < screens.HIDDEN

@@ -10,7 +10,6 @@ Lightning runs it. One process then takes the same step on all of them.
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from importlib import import_module
@@ -23,8 +22,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from lockstep.bench import tables
 from lockstep.bench.machine import about, write
-from lockstep.bench.tables import measured, sections, table
+from lockstep.bench.tables import measured, table
 from lockstep.bio.studies import sparse
 from lockstep.forked import in_a_group
 from lockstep.trainer.order import GlobalOrder
@@ -182,9 +182,7 @@ def run(steps: int = STEPS, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    result.with_suffix(".md").write_text(sections(found, steps, machine))
-    return 0
+    return tables.render(result, steps, machine)
 
 
 def steps(found: Found) -> str:

@@ -8,7 +8,6 @@ fetched on first use. A few minutes.
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from lockstep.bench import tables
 from lockstep.bench.machine import about, write
-from lockstep.bench.tables import measured, sections, table
+from lockstep.bench.tables import measured, table
 from lockstep.bio.datasets import gb1
 from lockstep.bio.design import ARMS, Assay, Loop, consensus, mutations
 
@@ -62,10 +62,7 @@ def run(result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    text = sections(found, hits, scores, shift, machine)
-    result.with_suffix(".md").write_text(text)
-    return 0
+    return tables.render(result, hits, scores, shift, machine)
 
 
 def last(campaigns: list[list[Found]], what: str) -> tuple[float, float]:

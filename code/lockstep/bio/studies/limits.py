@@ -9,9 +9,7 @@ ChEMBL, five splits of each. Some minutes.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lockstep.bench import tables
 from lockstep.bench.machine import about, write
-from lockstep.bench.tables import measured, sections, table
+from lockstep.bench.tables import measured, table
 from lockstep.bio.datasets import chembl
 from lockstep.bio.labels import bounded, masked_loss
 from lockstep.bio.splits import by_molecule, split
@@ -85,17 +84,17 @@ def scores(guess: Tensor, truth: Tensor) -> dict[str, float]:
     }
 
 
-def study(targets: Mapping[str, str], seeds: int, epochs: int) -> Found:
+def study(seeds: int, epochs: int) -> Found:
     """By target and way, the scores of each seed's test molecules."""
     found: Found = {}
-    for target in targets:
-        column = chembl().values[:, chembl().targets.index(target)]
+    for target in TARGETS:
+        column = chembl().column(target)
         ids = np.flatnonzero(~np.isnan(column))
         x, truth = features(ids), torch.from_numpy(column[ids])
         names = by_molecule([chembl().smiles[row] for row in ids])
-        sides = [split(names, seed) for seed in range(seeds)]
         scored: Found = {way: [] for way in WAYS}
-        for seed, side in enumerate(sides):
+        for seed in range(seeds):
+            side = split(names, seed)
             train, test = side["train"], side["test"]
             for way, each in scored.items():
                 model = trained(way, x[train], truth[train], seed, epochs)
@@ -116,7 +115,7 @@ def run(seeds: int = SEEDS, epochs: int = EPOCHS, result: Path = RESULT) -> int:
     found: Found = {
         **about(),
         "settings": {"limit": LIMIT, "seeds": seeds, "epochs": epochs},
-        "targets": study(TARGETS, seeds, epochs),
+        "targets": study(seeds, epochs),
     }
     write(found, result)
     return render(result)
@@ -124,9 +123,7 @@ def run(seeds: int = SEEDS, epochs: int = EPOCHS, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    result.with_suffix(".md").write_text(sections(found, ways, machine))
-    return 0
+    return tables.render(result, ways, machine)
 
 
 def mean(found: Found, way: str, what: str, *targets: str) -> float:

@@ -9,7 +9,6 @@ labels were drawn apart from its inputs. Some minutes.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +22,9 @@ import torch._dynamo  # before the fork: an optimizer's first step imports it
 import torch.distributed as dist
 from torch import Tensor
 
+from lockstep.bench import tables
 from lockstep.bench.machine import about, write
-from lockstep.bench.tables import measured, sections, table
+from lockstep.bench.tables import measured, table
 from lockstep.bio.counts import part_of_mean
 from lockstep.bio.datasets import proteome
 from lockstep.bio.protein_lm import (
@@ -251,11 +251,7 @@ def main(
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    result.with_suffix(".md").write_text(
-        sections(found, losses, meshes, wrong, machine)
-    )
-    return 0
+    return tables.render(result, losses, meshes, wrong, machine)
 
 
 def losses(found: Found) -> str:

@@ -38,7 +38,7 @@ def screen() -> Screen:
     from rdkit.DataStructs import BulkTanimotoSimilarity
 
     assays = chembl()
-    column = assays.values[:, assays.targets.index(TARGET)]
+    column = assays.column(TARGET)
     potent = shuffled(np.flatnonzero(column >= POTENT))[:HIDDEN]
     other = shuffled(np.flatnonzero(np.isnan(column)))[: LIBRARY - HIDDEN]
     morgan = GetMorganGenerator(radius=2, fpSize=1024)

@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 from rdkit import Chem, rdBase
 
+from lockstep.bench import tables
 from lockstep.bench.machine import about, write
 from lockstep.bench.order import alone
-from lockstep.bench.tables import in_bytes, measured, sections, table
+from lockstep.bench.tables import in_bytes, measured, table
 from lockstep.bio.datasets import chembl, moses, nci
 from lockstep.bio.smiles.prepare import canonical, prepare, unique
 from lockstep.bio.smiles.scale import (
@@ -368,11 +369,7 @@ def run(folder: Path, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    result.with_suffix(".md").write_text(
-        sections(found, disk, core, node, wrong, killed, machine)
-    )
-    return 0
+    return tables.render(result, disk, core, node, wrong, killed, machine)
 
 
 def disk(found: Found) -> str:

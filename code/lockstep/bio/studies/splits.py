@@ -9,7 +9,6 @@ minutes.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from lockstep.bench import tables
 from lockstep.bench.machine import about, write
-from lockstep.bench.tables import measured, sections, table
+from lockstep.bench.tables import measured, table
 from lockstep.bio.datasets import chembl
 from lockstep.bio.leakage import NEAR, SHARES, Audit, audit, bits
 from lockstep.bio.molecules import parse, tanimoto
@@ -163,9 +163,7 @@ def run(seeds: int = SEEDS, trees: int = TREES, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    result.with_suffix(".md").write_text(sections(found, ways, pair, machine))
-    return 0
+    return tables.render(result, ways, pair, machine)
 
 
 def mean(found: Found, way: str, what: str) -> float:
