@@ -57,6 +57,7 @@ lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)ruff check
 	$(BIN)ruff format --check
 	$(BIN)mypy
+	$(BIN)lint-imports
 	$(BIN)check-jsonschema --builtin-schema vendor.github-workflows \
 	    .github/workflows/*.yml
 	$(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
@@ -71,8 +72,9 @@ PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup
 
 # Coverage takes half as much again, so these go without it: either no page shows
 # a line that they run, or other tests run it too. `shown-lines` would tell.
-UNCOVERED := tests/site tests/bugs tests/chaos tests/drills/test_stages.py \
-    tests/labs/test_labs.py tests/launch tests/test_rehearse.py tests/bio/asked \
+UNCOVERED := tests/site tests/launch tests/bio/asked tests/experiments/chaos \
+    $(addprefix tests/exercises/,bugs drills/test_stages.py labs/test_labs.py \
+        test_rehearsal.py) \
     $(patsubst %,tests/trainer/test_%.py,elastic launch restart resume)
 
 .PHONY: test-code
@@ -131,12 +133,12 @@ record: install ## Record anew the outputs that pages show
 # A quarter of an hour. It wants the machine for itself: what else runs is noise.
 .PHONY: bench
 bench: install ## Measure the trainer, links and labs beside their peers
-	$(BIN)python -m lockstep.bench run
-	$(BIN)python -m lockstep.bench background
-	$(BIN)python -m lockstep.bench links
-	$(BIN)python -m lockstep.bench parts
-	$(BIN)python -m lockstep.bench.traces record
-	$(BIN)python -m lockstep.pathologies.prediction
+	$(BIN)python -m lockstep.experiments.benchmarks run
+	$(BIN)python -m lockstep.experiments.benchmarks background
+	$(BIN)python -m lockstep.experiments.benchmarks links
+	$(BIN)python -m lockstep.experiments.benchmarks parts
+	$(BIN)python -m lockstep.experiments.benchmarks.traces record
+	$(BIN)python -m lockstep.experiments.slow_jobs.prediction
 
 # Ten minutes, and milliseconds count: no other process may run.
 .PHONY: budgets
@@ -147,7 +149,7 @@ budgets: install ## Hold the main pages to what they may cost, with Lighthouse
 # Under an hour: faults drawn from SEED, each in a run of its own.
 .PHONY: chaos
 chaos: install ## Strike N runs with faults, compare each with an undisturbed one
-	$(BIN)python -m lockstep.chaos run --runs $(N) --seed $(SEED)
+	$(BIN)python -m lockstep.experiments.chaos run --runs $(N) --seed $(SEED)
 
 .PHONY: slurm
 slurm: $(VENV)/.all ## Rehearse a preemption on a real Slurm (as root)
@@ -165,12 +167,12 @@ torchx: $(VENV)/.all ## Launch through TorchX
 studies: install ## Run the biotech studies anew
 	rm -rf .cache/pyarrow
 	$(PIP) --target .cache/pyarrow pyarrow==26.0.1
-	$(BIN)python -m lockstep.bio.studies.splits
-	$(BIN)python -m lockstep.bio.studies.limits
-	$(BIN)python -m lockstep.bio.studies.protein_lm
-	$(BIN)python -m lockstep.bio.studies.design
+	$(BIN)python -m lockstep.experiments.studies.splits
+	$(BIN)python -m lockstep.experiments.studies.limits
+	$(BIN)python -m lockstep.experiments.studies.protein_lm
+	$(BIN)python -m lockstep.experiments.studies.design
 	PYTHONPATH=$(CURDIR)/.cache/pyarrow \
-	    $(BIN)python -m lockstep.bio.studies.smiles .cache/smiles
+	    $(BIN)python -m lockstep.experiments.studies.smiles .cache/smiles
 
 # chemprop wants an older RDKit than ours: it has a folder of its own, without
 # a second torch.
@@ -184,7 +186,7 @@ chemprop: $(VENV)/.all ## Take chemprop's own step on two ranks
 	rm -rf .cache/chemprop
 	$(PIP) --no-deps --target .cache/chemprop $(CHEMPROP)
 	PYTHONPATH=$(CURDIR)/.cache/chemprop \
-	    $(BIN)python -m lockstep.bio.studies.chemprop_step
+	    $(BIN)python -m lockstep.experiments.studies.chemprop_step
 
 # Zensical has no `!relative` and no option for where to build. Its `--clean`
 # would remove all of .cache, which is ours too.

@@ -16,7 +16,7 @@ from lockstep.bio.design import (
     mutations,
     rank,
 )
-from lockstep.bio.studies import design as study
+from lockstep.experiments.studies import design as study
 
 WILD = "MKVLAT"
 FOUND = json.loads(study.RESULT.read_text())

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockstep.bio.generation import Chain, Counts, counts
-from lockstep.bio.studies import generation as study
-from lockstep.forked import in_a_group
+from lockstep.experiments.studies import generation as study
+from lockstep.instruments.forked import in_a_group
 from lockstep.trainer.process import joined
 from tests.ranks import run_ranks, store
 

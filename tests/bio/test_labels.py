@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 
 from lockstep.bio.labels import AssayHeads, in_use, masked_loss, task_weights
-from lockstep.bio.studies import chemprop_step, sparse
+from lockstep.experiments.studies import chemprop_step, sparse
 from lockstep.trainer.process import joined
 from tests import ranks
 

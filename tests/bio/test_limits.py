@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lockstep.bio.labels import bounded, masked_loss
-from lockstep.bio.studies import limits
+from lockstep.experiments.studies import limits
 from lockstep.trainer.process import joined
 from tests import ranks
 

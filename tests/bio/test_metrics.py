@@ -21,7 +21,7 @@ from lockstep.bio.metrics import (
     pr_auc,
     roc_auc,
 )
-from lockstep.bio.studies import screens
+from lockstep.experiments.studies import screens
 from lockstep.trainer.process import joined
 from tests import ranks
 

@@ -24,7 +24,7 @@ from lockstep.bio.protein_lm import (
     unigram,
     whole,
 )
-from lockstep.bio.studies import protein_lm as study
+from lockstep.experiments.studies import protein_lm as study
 from lockstep.parallel.tensor_parallel import (
     ColumnParallelLinear,
     RowParallelLinear,

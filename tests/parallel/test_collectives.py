@@ -7,9 +7,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from lockstep.experiments.demos import wire
 from lockstep.parallel import collectives as ours
 from lockstep.planner.questions import ask
-from lockstep.probes import wire
 from lockstep.trainer.process import joined
 from tests import ranks
 

@@ -15,9 +15,9 @@ from torch.distributed.tensor.experimental._context_parallel import (
 )
 from torch.utils.flop_counter import FlopCounterMode
 
+from lockstep.experiments.demos import wire
 from lockstep.parallel import context_parallel as ours
 from lockstep.planner.communication import communication
-from lockstep.probes import wire
 from lockstep.trainer.process import joined
 from tests import ranks
 

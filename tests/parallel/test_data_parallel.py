@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.grading.traffic import Call, Traffic
+from lockstep.instruments.traffic import Call, Traffic
 from lockstep.parallel.data_parallel import DataParallel, fill
 from lockstep.trainer.process import joined
 from tests import ranks

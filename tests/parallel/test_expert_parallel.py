@@ -11,6 +11,7 @@ import torch.distributed._functional_collectives as functional
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from lockstep.experiments.demos import wire
 from lockstep.parallel.expert_parallel import (
     AllToAll,
     ExpertParallel,
@@ -20,7 +21,6 @@ from lockstep.parallel.expert_parallel import (
     route,
 )
 from lockstep.planner.communication import communication
-from lockstep.probes import wire
 from lockstep.trainer.process import joined
 from tests import ranks
 

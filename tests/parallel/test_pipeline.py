@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.distributed import pipelining
 
-from lockstep.labs.lab_06_pipeline import grader
+from lockstep.exercises.labs.lab_06_pipeline import grader
+from lockstep.experiments.demos import wire
 from lockstep.parallel import pipeline as ours
 from lockstep.planner.communication import PIPELINE
-from lockstep.probes import wire
 from lockstep.trainer.process import joined
 from tests import ranks
 

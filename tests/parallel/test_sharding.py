@@ -12,8 +12,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.utils.checkpoint import checkpoint
 
-from lockstep.grading.memory import Memory
-from lockstep.grading.traffic import Traffic
+from lockstep.instruments.memory import Memory
+from lockstep.instruments.traffic import Traffic
 from lockstep.parallel.sharding import ShardedDataParallel, ShardedOptimizer
 from lockstep.planner.communication import communication
 from lockstep.planner.memory import BYTES, OPTIMIZERS, memory

@@ -19,7 +19,7 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from lockstep.grading.traffic import Call, Traffic
+from lockstep.instruments.traffic import Call, Traffic
 from lockstep.parallel.tensor_parallel import (
     ColumnParallelLinear,
     ParallelAttention,

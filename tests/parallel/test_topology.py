@@ -8,8 +8,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
-from lockstep.bench import links
-from lockstep.grading.traffic import Traffic
+from lockstep.experiments.benchmarks import links
+from lockstep.experiments.demos import wire
+from lockstep.instruments.traffic import Traffic
 from lockstep.parallel.topology import (
     Axis,
     Cluster,
@@ -25,7 +26,6 @@ from lockstep.parallel.topology import (
 )
 from lockstep.planner.collectives import ALGORITHMS
 from lockstep.planner.questions import ask
-from lockstep.probes import wire
 from lockstep.trainer.process import joined
 from tests import ranks
 

@@ -22,12 +22,12 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
+from lockstep.experiments.demos.peak import MODES, Classic, again
 from lockstep.planner.activations import BLOCK, activations
 from lockstep.planner.communication import ACTIVATION, REGATHERED
 from lockstep.planner.layout import HARDWARE, layout
 from lockstep.planner.memory import OPTIMIZERS
 from lockstep.planner.models import PRESETS, params, preset
-from lockstep.probes.peak import MODES, Classic, again
 from lockstep.trainer.process import joined
 from tests import ranks
 from tests.planner.blocks import Block, count

@@ -28,9 +28,9 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
+from lockstep.experiments.demos import wire
 from lockstep.planner.communication import communication
 from lockstep.planner.models import shape
-from lockstep.probes import wire
 from lockstep.trainer.process import joined
 from tests import ranks
 from tests.planner import steps

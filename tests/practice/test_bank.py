@@ -8,10 +8,11 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from lockstep.practice.bank import Admitted, Question, admitted, load
+from lockstep.practice.admission import admitted
+from lockstep.practice.bank import Admitted, Question, load
 from lockstep.practice.evidence import missing
+from lockstep.practice.figures import computed
 from lockstep.practice.origins import given
-from lockstep.site.figures import computed
 
 from .specimen import specimen, written
 

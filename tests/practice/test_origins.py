@@ -2,8 +2,8 @@
 
 import pytest
 
+from lockstep.practice.figures import computed
 from lockstep.practice.origins import given, typed
-from lockstep.site.figures import computed
 
 from .specimen import specimen
 
@@ -78,12 +78,12 @@ def filled(text: str) -> str:
 
 
 def test_a_recorded_number_is_linked_to_its_file() -> None:
-    text = '{{ recorded("bench/result.json", "settings.ranks") }}'
+    text = '{{ recorded("benchmarks/result.json", "settings.ranks") }}'
     assert filled(text) == (
-        '<a class="figure" href="https://example.org/code/lockstep/bench/'
-        'result.json">2</a>'
+        '<a class="figure" href="https://example.org/code/lockstep/'
+        'experiments/benchmarks/result.json">2</a>'
     )
-    text = '{{ recorded("bench/links.json", "links.0.ranks").value + 1 }}'
+    text = '{{ recorded("benchmarks/links.json", "links.0.ranks").value + 1 }}'
     assert filled(text) == "3"
 
 
@@ -111,10 +111,22 @@ def test_an_artifact_is_shown_as_it_was_printed_and_gives_its_numbers() -> None:
     ("call", "why"),
     [
         ('artifact("profiling-read", "^never")', "has nothing of .never"),
-        ('recorded("bench/result.json", "settings.no")', "has no settings.no"),
-        ('recorded("bench/no.json", "settings")', "no.json has no settings"),
-        ('recorded("bench/links.json", "links.99")', "has no links.99"),
-        ('recorded("bench/result.json", "date")', "date of .* is no number"),
+        (
+            'recorded("benchmarks/result.json", "settings.no")',
+            "has no settings.no",
+        ),
+        (
+            'recorded("benchmarks/no.json", "settings")',
+            "no.json has no settings",
+        ),
+        (
+            'recorded("benchmarks/links.json", "links.99")',
+            "has no links.99",
+        ),
+        (
+            'recorded("benchmarks/result.json", "date")',
+            "date of .* is no number",
+        ),
         ('printed("collectives-wire", "gathered")', "has 0 of gathered"),
         ('printed("collectives-wire", "all_[a-z]+")', "has 3 of all_"),
         ('printed("no-such", "1")', "no-such.txt has 0 of 1"),

@@ -11,7 +11,8 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 from playwright.sync_api import Page
 
-from lockstep.bench import timeline
+from lockstep.experiments.benchmarks import timeline
+from lockstep.practice.figures import computed
 from lockstep.site import pictures
 from lockstep.site.charts import (
     FONT,
@@ -27,7 +28,6 @@ from lockstep.site.charts import (
     lines,
     ticks,
 )
-from lockstep.site.figures import computed
 from lockstep.site.pictures import PICTURES, chart
 
 from .conftest import ROOT, Site
@@ -299,9 +299,9 @@ def test_missing_data_are_one_clear_error(
 ) -> None:
     monkeypatch.setattr(pictures, "LOSSES", tmp_path / "gone.json")
     with pytest.raises(ValueError, match=r"^no data for a chart: gone\.json"):
-        computed('{{ chart("loss") }}', "planner/")
+        computed('{{ chart("loss") }}', "planner/", chart=chart)
     with pytest.raises(ValueError, match="there is no chart 'lost'; there are"):
-        computed('{{ chart("lost") }}', "planner/")
+        computed('{{ chart("lost") }}', "planner/", chart=chart)
     with pytest.raises(timeline.BadTrace, match=r"no trace 'x' .* none"):
         timeline.load("x", tmp_path)
 

@@ -17,7 +17,7 @@ from nbformat.v4 import (
 )
 
 from lockstep import planner
-from lockstep.site.figures import computed
+from lockstep.practice.figures import computed
 
 from .conftest import Site, run
 

@@ -131,7 +131,10 @@ def test_all_that_a_question_has_is_on_its_page(bank: Site) -> None:
     } <= links
     assert any(x.startswith("../../../planner/?ask=memory&") for x in links)
     assert any(x.endswith("/tests/practice/test_bank.py") for x in links)
-    assert any(x.endswith("/lockstep/bench/background.json") for x in links)
+    assert any(
+        x.endswith("/lockstep/experiments/benchmarks/background.json")
+        for x in links
+    )
 
 
 def words(text: str) -> str:

@@ -13,7 +13,7 @@ PAGES = ROOT / "docs" / "reference" / "api"
 PACKAGE = ROOT / "code" / "lockstep"
 PUBLIC = [
     PACKAGE / "interview.py",
-    *(PACKAGE / "bio").glob("*.py"),  # without its studies
+    *(PACKAGE / "bio").glob("*.py"),
     *(PACKAGE / "bio/smiles").glob("*.py"),
     *(PACKAGE / "cli").rglob("*.py"),
     *(PACKAGE / "parallel").rglob("*.py"),

@@ -32,8 +32,8 @@ from lockstep.trainer.process import joined
 from lockstep.trainer.step import Replica
 from lockstep.trainer.telemetry import attach
 from tests import ranks
-from tests.chaos import damage
-from tests.chaos.damage import Log, belonging
+from tests.experiments.chaos import damage
+from tests.experiments.chaos.damage import Log, belonging
 from tests.faults import after_commit
 
 SEED, TIMES, JOBS = 1, 1000, 2

@@ -24,11 +24,11 @@ from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.extensions.options import Options
 from lockstep.trainer.extensions.writers.background import BackgroundWriter
-from lockstep.trainer.extensions.writers.dcp import DataReader
+from lockstep.trainer.extensions.writers.shards import DataReader
 from lockstep.trainer.loop import build
 from lockstep.trainer.process import joined
 from tests import ranks
-from tests.chaos.damage import Bomb, flip, reseal
+from tests.experiments.chaos.damage import Bomb, flip, reseal
 from tests.faults import after_commit
 from tests.jobs import work
 

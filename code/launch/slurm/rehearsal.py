@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lockstep.bench import machine
+from lockstep.experiments.benchmarks import machine
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
 

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from lockstep.forked import in_a_group
+from lockstep.instruments.forked import in_a_group
 from lockstep.parallel.data_parallel import DataParallel
 from lockstep.trainer.order import GlobalOrder
 

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from lockstep.instruments.peak import Counted, counted
 from lockstep.planner.pair import TRUNK, pair
-from lockstep.probes.peak import Counted, counted
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 again = partial(checkpoint, use_reentrant=False)

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from lockstep.forked import in_a_group
-from lockstep.grading.traffic import Traffic
+from lockstep.instruments.forked import in_a_group
+from lockstep.instruments.traffic import Traffic
 from lockstep.parallel.collectives import (
     Group,
     all_gather,

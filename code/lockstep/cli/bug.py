@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from lockstep.bugs import Bug, bugs
 from lockstep.cli import exercises
 from lockstep.cli.exercises import ExerciseError
+from lockstep.exercises.bugs import Bug, bugs
 
 
 def named(number: str) -> Bug:

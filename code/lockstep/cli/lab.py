@@ -7,7 +7,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from lockstep.cli import exercises
-from lockstep.labs import Lab, labs
+from lockstep.exercises.labs import Lab, labs
 
 
 def named(number: str) -> Lab:

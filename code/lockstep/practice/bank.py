@@ -251,26 +251,15 @@ def load(folder: Path = CANDIDATES) -> dict[str, Question]:
     Raises:
         ValueError: a file holds none; says which, and why.
     """
-    return _load(folder, Question)
+    return loaded(folder, Question)
 
 
-def admitted(folder: Path = QUESTIONS) -> dict[str, Admitted]:
-    """All questions that passed, by id, in the order of topics; perhaps none.
+def loaded(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
+    """All questions of a kind in a folder, by id, in the order of topics.
 
     Raises:
-        ValueError: a file holds none, or one with a number that is typed; says
-            which, and why.
+        ValueError: a file holds none; says which, and why.
     """
-    from .origins import typed  # which knows what a Question is
-
-    found = _load(folder, Admitted)
-    for name, one in found.items():
-        if bad := list(typed(one)):
-            raise ValueError(f"{name}.yml: {bad[0]}")
-    return found
-
-
-def _load(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
     found = []
     for path in sorted(folder.glob("*.yml")):
         try:

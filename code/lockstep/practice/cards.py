@@ -23,9 +23,10 @@ from pydantic import (
 )
 
 from lockstep.planner.figures import PlanError
-from lockstep.site.figures import computed
+from lockstep.practice.figures import computed
 
 from . import bank, rubric
+from .admission import admitted
 from .estimates import generate
 from .kinds import KINDS
 from .origins import ROOT, given
@@ -66,7 +67,7 @@ def cards(questions: Iterable[bank.Question] | None = None) -> list[Card]:
         ValueError: a question is not whole, or a figure cannot be computed.
     """
     if questions is None:
-        questions = bank.admitted().values()
+        questions = admitted().values()
     found = map(_question, questions)
     return [*found, *_prompts(), *map(_estimate, KINDS)]
 

@@ -21,11 +21,12 @@ from xml.etree import ElementTree
 
 from markdown.extensions.toc import slugify
 
-from lockstep.bugs import bugs
-from lockstep.drills.stages import drills
-from lockstep.labs import labs
+from lockstep.exercises.bugs import bugs
+from lockstep.exercises.drills import drills
+from lockstep.exercises.labs import labs
 
-from .bank import Question, admitted
+from .admission import admitted
+from .bank import Question
 
 ROOT = Path(__file__).parents[3]
 REPORTS = Path(".cache/reports")

@@ -4,7 +4,7 @@ No figure of ours is typed. A numeral in an answer is one of these:
 
 - computed: `{{ plan("memory", …).total_bytes }}`, or arithmetic in `{{ … }}`
   on such figures and on what was asked;
-- recorded: `{{ recorded("bench/result.json", "summary.steps.tiny…", "s") }}`
+- recorded: `{{ recorded("benchmarks/result.json", "summary.steps…", "s") }}`
   from a result, `{{ printed("lab-03-demo", r"all-gather +(\\S+)") }}` from an
   output that a page shows;
 - quoted: the text of a link to a source, or to a page on which it stands; in
@@ -31,11 +31,12 @@ from typing import Any
 from jinja2 import TemplateError, nodes
 
 from lockstep.planner.figures import Figure, Formula
-from lockstep.site.figures import ENVIRONMENT, Shown, computed
+from lockstep.practice.figures import ENVIRONMENT, Shown, computed
 
 from .bank import Question
 
 ROOT = Path(__file__).parents[3]
+RESULTS = "code/lockstep/experiments"
 CALLS = {"plan", "recorded", "printed"}
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.S)
@@ -240,11 +241,11 @@ def _numbers(node: nodes.Node) -> Iterator[float]:
 
 def recorder(repository: str) -> Callable[..., Shown]:
     """`recorded(FILE, WHERE, UNIT)` for a template: a number of a result below
-    code/lockstep, linked to its file in the repository. `where` is its keys
-    and places, with dots between."""
+    code/lockstep/experiments, linked to its file in the repository. `where` is
+    its keys and places, with dots between."""
 
     def recorded(file: str, where: str, unit: str = "") -> Shown:
-        path = ROOT / "code" / "lockstep" / file
+        path = ROOT / RESULTS / file
         try:
             found = json.loads(path.read_text("utf-8"))
             for key in where.split("."):
@@ -254,7 +255,7 @@ def recorder(repository: str) -> Callable[..., Shown]:
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise ValueError(f"{where} of {file} is no number")
         formula = Formula("recorded", "recorded", unit, file)
-        address = f"{repository}/code/lockstep/{file}"
+        address = f"{repository}/{RESULTS}/{file}"
         return Shown(Figure(found, formula, {}), address)
 
     return recorded

@@ -1,3 +1,3 @@
 """RL post-training small enough to read: trainers, samplers, and what passes
-between them. `python -m lockstep.rl --help`
+between them. `python -m lockstep.rl --help` runs it.
 """

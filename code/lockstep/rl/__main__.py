@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from lockstep.forked import in_a_group
+from lockstep.instruments.forked import in_a_group
 from lockstep.trainer.config import ConfigError
 
 from .audit import audit, ratios, reward

@@ -23,15 +23,16 @@ from pygments.token import (
     Whitespace,
 )
 
-from lockstep.bench import timeline
-from lockstep.bugs import bugs
+from lockstep.exercises.bugs import bugs
+from lockstep.experiments.benchmarks import timeline
 from lockstep.planner import page as planner_page
 from lockstep.practice import estimates
+from lockstep.practice.figures import computed
 from lockstep.site import checked, glossary, llms, questions
 from lockstep.site.diagrams import size
-from lockstep.site.figures import computed
 from lockstep.site.freshness import outdate
 from lockstep.site.notebook_pages import plain
+from lockstep.site.pictures import chart
 from lockstep.site.policy import protect
 from lockstep.site.tables import stackable
 
@@ -137,7 +138,9 @@ def on_page_markdown(
         given |= {"glossary": glossary.load(), "checked": checked.load()}
         given["sources"] = f"{config.repo_url or ''}/blob/{_BRANCH}"
         try:
-            markdown = computed(markdown, planner, estimates=estimates, **given)
+            markdown = computed(
+                markdown, planner, chart=chart, estimates=estimates, **given
+            )
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None
     if not (name := page.meta.get("notebook")):

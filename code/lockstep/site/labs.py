@@ -26,13 +26,13 @@ import jupytext
 import nbformat
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lockstep.bugs import COST, CUT, Bug, bugs, plain
-from lockstep.drills.stages import Drill, drills
-from lockstep.exercises import Exercise
-from lockstep.labs import Lab, labs
+from lockstep.exercises.bugs import COST, CUT, Bug, bugs, plain
+from lockstep.exercises.drills import Drill, drills
+from lockstep.exercises.exercise import Exercise
+from lockstep.exercises.labs import Lab, labs
 from lockstep.site.snippets import expand
 
-PROGRAM = "lockstep.grading.__main__"  # that a notebook grades with
+PROGRAM = "lockstep.exercises.grading.__main__"  # that a notebook grades with
 _INCLUDE = re.compile(r"^# (?=--8<--)", re.M)
 
 
@@ -95,7 +95,7 @@ def source_of(exercise: Exercise, root: Path) -> str:
     given: dict[str, Any] = {kind: exercise}
     files = closure(exercise, code)
     if isinstance(exercise, Lab):
-        home = f"lockstep/labs/{exercise.name}"
+        home = f"lockstep/exercises/labs/{exercise.name}"
         given["parts"] = [
             f
             for f in files

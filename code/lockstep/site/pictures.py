@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import lockstep
-from lockstep.bench import timeline
+from lockstep import experiments
+from lockstep.experiments.benchmarks import timeline
 from lockstep.planner.figures import PlanError, decimal
 from lockstep.planner.questions import ask
 from lockstep.site.charts import (
@@ -27,11 +27,11 @@ from lockstep.site.charts import (
     ticks,
 )
 
-PACKAGE = Path(lockstep.__file__).parent
-LOSSES = PACKAGE / "probes" / "resumed.json"
-BENCHMARK = PACKAGE / "bench" / "result.json"
-PROTEINS = PACKAGE / "bio" / "studies" / "protein_lm.json"
-SPLITS = PACKAGE / "bio" / "studies" / "splits.json"
+RESULTS = Path(experiments.__file__).parent
+LOSSES = RESULTS / "demos" / "resumed.json"
+BENCHMARK = RESULTS / "benchmarks" / "result.json"
+PROTEINS = RESULTS / "studies" / "protein_lm.json"
+SPLITS = RESULTS / "studies" / "splits.json"
 KEPT = {  # name of a way to split
     "random": "at random",
     "scaffold": "scaffold",

@@ -25,14 +25,15 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
 
-from lockstep.bugs import bugs
-from lockstep.drills.stages import drills
-from lockstep.labs import labs
+from lockstep.exercises.bugs import bugs
+from lockstep.exercises.drills import drills
+from lockstep.exercises.labs import labs
 from lockstep.practice import rubric
-from lockstep.practice.bank import TOPICS, Admitted, Pushback, admitted
+from lockstep.practice.admission import admitted
+from lockstep.practice.bank import TOPICS, Admitted, Pushback
 from lockstep.practice.evidence import headings
+from lockstep.practice.figures import ENVIRONMENT, computed
 from lockstep.practice.origins import ROOT, given
-from lockstep.site.figures import ENVIRONMENT, computed
 
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"

@@ -19,7 +19,7 @@ from lockstep.bio.design import Assay
 from lockstep.bio.metrics import roc_auc
 from lockstep.bio.molecules import fingerprints, tanimoto
 from lockstep.bio.splits import fraction
-from lockstep.bio.studies import batching, sparse
+from lockstep.experiments.studies import batching, sparse
 from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined
 from tests import ranks

@@ -24,9 +24,9 @@ from lockstep.bio.metrics import bedroc, roc_auc
 from lockstep.bio.molecules import fingerprints, tanimoto
 from lockstep.bio.protein_lm import ProteinLM, Settings
 from lockstep.bio.splits import fraction
-from lockstep.bio.studies import batching, screens, sparse
-from lockstep.bio.studies.screens import shuffled
 from lockstep.bio.tokens import CHOSEN, HIDDEN, MASK, drawn, masked
+from lockstep.experiments.studies import batching, screens, sparse
+from lockstep.experiments.studies.screens import shuffled
 from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined
 from tests import ranks

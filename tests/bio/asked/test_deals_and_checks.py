@@ -35,7 +35,7 @@ from lockstep.bio.labels import AssayHeads
 from lockstep.bio.metrics import pr_auc
 from lockstep.bio.pair import planned
 from lockstep.bio.splits import fraction
-from lockstep.bio.studies import generation, screens
+from lockstep.experiments.studies import generation, screens
 from lockstep.trainer.process import joined
 from tests import ranks
 

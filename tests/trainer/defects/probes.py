@@ -1,5 +1,5 @@
 """What the checks look through: launches of the trainer. Hooks that see what
-any trainer does are in `lockstep.bugs.probes`."""
+any trainer does are in `lockstep.exercises.bugs.probes`."""
 
 from pathlib import Path
 from typing import Any

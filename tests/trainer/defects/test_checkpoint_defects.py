@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from lockstep.drills.silent import d03_checkpoint_holds_numpy_state as d03
-from lockstep.drills.silent import d10_save_onto_the_final_name as d10
-from lockstep.drills.silent import d13_metadata_never_compared as d13
-from lockstep.drills.silent import d14_each_rank_picks_its_latest as d14
-from lockstep.drills.silent.toy import small_model
+from lockstep.exercises.silent import d03_checkpoint_holds_numpy_state as d03
+from lockstep.exercises.silent import d10_save_onto_the_final_name as d10
+from lockstep.exercises.silent import d13_metadata_never_compared as d13
+from lockstep.exercises.silent import d14_each_rank_picks_its_latest as d14
+from lockstep.exercises.silent.toy import small_model
 from lockstep.trainer import checkpoint
 from lockstep.trainer.config import ConfigError, TrainConfig
 from lockstep.trainer.data import load_dataset

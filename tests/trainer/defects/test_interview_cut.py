@@ -18,16 +18,16 @@ import torch
 import torch.nn.functional as F
 
 from lockstep import interview
-from lockstep.bugs.probes import (
+from lockstep.exercises.bugs.probes import (
     count_host_reads_per_step,
     count_samples_per_step,
     see_dropout_masks,
     see_output_dtypes,
 )
-from lockstep.drills.silent import d06_sampler_pads as d06
-from lockstep.drills.silent import d10_save_onto_the_final_name as d10
-from lockstep.drills.silent import d11_unsynchronised_timers as d11
-from lockstep.drills.silent.toy import CLASSES
+from lockstep.exercises.silent import d06_sampler_pads as d06
+from lockstep.exercises.silent import d10_save_onto_the_final_name as d10
+from lockstep.exercises.silent import d11_unsynchronised_timers as d11
+from lockstep.exercises.silent.toy import CLASSES
 from tests import cut, ranks
 from tests.trainer.defects import test_checkpoint_defects as checkpoints
 from tests.trainer.defects import test_order_defects as order

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from lockstep.drills.silent import d01_counter_is_never_reset as d01
-from lockstep.drills.silent import d02_progress_counts_draws as d02
-from lockstep.drills.silent import d06_sampler_pads as d06
+from lockstep.exercises.silent import d01_counter_is_never_reset as d01
+from lockstep.exercises.silent import d02_progress_counts_draws as d02
+from lockstep.exercises.silent import d06_sampler_pads as d06
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import Samples
 from lockstep.trainer.extensions.sampler import (

@@ -22,7 +22,7 @@ def test_the_page_names_tests_that_exist() -> None:
 
 def test_every_faulty_copy_is_on_the_page() -> None:
     text = PAGE.read_text("utf-8")
-    copies = sorted((ROOT / "code/lockstep/drills/silent").glob("d??_*.py"))
+    copies = sorted((ROOT / "code/lockstep/exercises/silent").glob("d??_*.py"))
     assert len(copies) == 17
     for number, path in enumerate(copies, 1):
         section = text.partition(f"{{ #d{number:02} }}")[2].partition("\n## ")[

@@ -12,8 +12,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from lockstep.drills.silent import d05_digest_holds_the_rank as d05
-from lockstep.drills.silent import d12_nccl_by_default as d12
+from lockstep.exercises.silent import d05_digest_holds_the_rank as d05
+from lockstep.exercises.silent import d12_nccl_by_default as d12
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.process import joined
 from tests import ranks
@@ -48,7 +48,7 @@ def test_digest_is_equal_in_every_process() -> None:
 
 
 def test_digest_by_salted_hash_is_another_in_every_process() -> None:
-    module = "lockstep.drills.silent.d04_digest_by_salted_hash"
+    module = "lockstep.exercises.silent.d04_digest_by_salted_hash"
     with pytest.raises(AssertionError, match="3 digests of one config"):
         check_digest_is_equal_in_every_process(
             module, "TrainConfig(seed=3).digest()"

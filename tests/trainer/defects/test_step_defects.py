@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from lockstep.bugs.probes import (
+from lockstep.exercises.bugs.probes import (
     count_samples_per_step,
     see_dropout_masks,
     see_output_dtypes,
 )
-from lockstep.drills.silent import d07_accumulation_in_name_only as d07
-from lockstep.drills.silent import d08_autocast_by_scaler as d08
-from lockstep.drills.silent import d09_ranks_seeded_alike as d09
-from lockstep.drills.silent.toy import small_model, toy
+from lockstep.exercises.silent import d07_accumulation_in_name_only as d07
+from lockstep.exercises.silent import d08_autocast_by_scaler as d08
+from lockstep.exercises.silent import d09_ranks_seeded_alike as d09
+from lockstep.exercises.silent.toy import small_model, toy
 from tests import ranks
 from tests.trainer.defects.probes import (
     events,

@@ -14,14 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
-from lockstep.bugs.probes import (
+from lockstep.exercises.bugs.probes import (
     count_host_reads_per_step,
 )
-from lockstep.drills.silent import d11_unsynchronised_timers as d11
-from lockstep.drills.silent import d15_three_phases_untimed as d15
-from lockstep.drills.silent import d16_rank0_logs_its_own_loss as d16
-from lockstep.drills.silent import d17_random_labels as d17
-from lockstep.drills.silent.toy import CLASSES, FEATURES, small_model, toy
+from lockstep.exercises.silent import d11_unsynchronised_timers as d11
+from lockstep.exercises.silent import d15_three_phases_untimed as d15
+from lockstep.exercises.silent import d16_rank0_logs_its_own_loss as d16
+from lockstep.exercises.silent import d17_random_labels as d17
+from lockstep.exercises.silent.toy import CLASSES, FEATURES, small_model, toy
 from lockstep.trainer import loop, telemetry
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import Samples, load_dataset

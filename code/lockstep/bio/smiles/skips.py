@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.bio.datasets import nci
-from lockstep.forked import on_ranks
+from lockstep.instruments.forked import on_ranks
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import shares
 from lockstep.trainer.process import Process

@@ -1,1 +1,3 @@
-"""Rooms that attach to the core at its three seams; the core imports none."""
+"""What attaches to the trainer's core at its three seams: phases, strategies
+and writers. The core imports none of it.
+"""

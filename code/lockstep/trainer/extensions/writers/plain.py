@@ -4,8 +4,7 @@ from pathlib import Path
 
 from ...checkpoint import Writer
 from ...step import Replica
-
-METADATA = ".metadata"  # the file by which DCP's checkpoints are known
+from . import METADATA
 
 
 class PlainWriter(Writer):
@@ -15,6 +14,6 @@ class PlainWriter(Writer):
         if not (folder / METADATA).exists():
             super().load(r, folder)
             return
-        from .dcp import load_shards
+        from .shards import load_shards  # it takes a second to import DCP
 
         load_shards(r, folder)

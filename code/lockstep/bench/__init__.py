@@ -1,1 +1,0 @@
-"""What the trainer costs, measured beside a bare loop and two peers."""

@@ -1,1 +1,0 @@
-"""Longer looks at what pages claim: each a command of its own."""

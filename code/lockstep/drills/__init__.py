@@ -1,1 +1,0 @@
-"""Broken trainers, to be found out."""

@@ -1,1 +1,0 @@
-"""Failures that no `--fault` makes, each as small as it goes."""

@@ -1,0 +1,190 @@
+"""What an answer to a bug gets: for its proof, and for its fix."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any
+
+from lockstep.exercises.grading.criteria import (
+    Outcome,
+    Report,
+    can_be_loaded,
+    ended_by,
+    imported,
+    load,
+    quietly,
+    read,
+)
+from lockstep.exercises.grading.ranks import PRELOAD, SERVER, RankError, Ranks
+
+from . import COST, Bug
+from .exam import examined
+
+POINTS = {
+    "symptom": 5,
+    "proof": 30,
+    "proof passes what is sound": 15,
+    "proof passes another bug": 10,
+    "fix": 25,
+    "nothing else changed": 15,
+}
+
+
+@dataclass(frozen=True)
+class Graded(Report):
+    """A report, less what hints cost, with what was said on the way, and the
+    story for whoever has solved it."""
+
+    hints: int = 0
+    symptom: str = ""
+    evidence: str = ""  # the proof's, on the trainer as it was given
+    story: str = ""
+
+    @property
+    def score(self) -> int:
+        """Points of what passed, less those of hints."""
+        return max(0, super().score - COST * self.hints)
+
+    @property
+    def solved(self) -> bool:
+        """Whether all passed, with hints or without."""
+        return super().score == self.full
+
+    def __str__(self) -> str:
+        """For people."""
+        text = super().__str__()
+        if self.hints:
+            text += f" ({self.hints} x {COST} for hints)"
+        if self.evidence:
+            text = f"your proof says: {self.evidence}\n\n{text}"
+        if self.solved:
+            text += f"\n\nyou say: {self.symptom}\n\n{self.story}"
+        return text
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines: as of a lab."""
+        found = super().as_json()
+        return {"bug": found.pop("lab"), "hints": self.hints} | found
+
+
+def grade(bug: Bug, file: Path, hints: int = 0, seconds: float = 120) -> Graded:
+    """Grade an answer, and the fix: `trainer.py` beside it.
+
+    Args:
+        seconds: until the proof, on one trainer, is ended; or the fix's tests.
+
+    Raises:
+        CannotGradeError: one of the two cannot be read or imported.
+    """
+    fix = file.with_name("trainer.py")
+    digest = hashlib.sha256(read(file) + read(fix)).hexdigest()
+    SERVER.set_forkserver_preload([*PRELOAD, f"{__package__}.exam"])
+    symptom = imported(file, symptom_of)
+    imported(fix, can_be_loaded)
+    found = {"symptom": ("passed", "")}
+    if not symptom:
+        found["symptom"] = "not attempted", "put one line into SYMPTOM"
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        found["proof"], evidence = finds(bug, file, folder, seconds)
+        for criterion, text in {
+            "proof passes what is sound": bug.sound(),
+            "proof passes another bug": bug.otherwise_broken(),
+        }.items():
+            if found["proof"][0] != "passed":
+                found[criterion] = "blocked", "first: proof"
+            else:
+                status, said = proved(file, written(folder, text), seconds)
+                returned = status == "returned"
+                found[criterion] = ("passed" if returned else "failed", said)
+        if fix.read_text("utf-8").strip() == bug.broken().strip():
+            found["fix"] = "not attempted", "trainer.py is as it was"
+        else:
+            found |= mended(bug, fix, folder, seconds)
+        if found["fix"][0] != "passed":
+            found["nothing else changed"] = "blocked", "first: fix"
+    outcomes = [Outcome(name, POINTS[name], *found[name]) for name in POINTS]
+    told = hints, symptom, evidence, bug.story()
+    return Graded(bug.number, outcomes, digest, *told)
+
+
+def finds(
+    bug: Bug, file: Path, folder: Path, seconds: float
+) -> tuple[tuple[str, str], str]:
+    """What the proof gets for the broken trainer and, where that has two
+    causes, for a trainer with either; and what it said of the first."""
+    evidence = ""
+    broken = [bug.broken()]
+    if len(bug.defects) > 1:
+        broken += map(bug.broken, bug.defects)
+    for text in broken:
+        status, said = proved(file, written(folder, text), seconds)
+        if status == "returned":
+            of = "in the trainer as it was given"
+            if evidence:
+                of = "in a trainer that has one cause of two left"
+            return ("failed", f"it finds nothing {of}"), evidence
+        if status != "raised":
+            return (status, said), evidence
+        if not said:
+            why = "it says nothing: put the values into the assertion"
+            return ("failed", why), evidence
+        evidence = evidence or said
+    return ("passed", ""), evidence
+
+
+def proved(file: Path, trainer: Path, seconds: float) -> tuple[str, str]:
+    """Whether the proof raised, returned, failed or was not attempted; and what
+    it said."""
+    try:
+        said = Ranks(1, prove, file, trainer).results(seconds)[0]
+    except RankError as error:
+        return ended_badly(error, seconds)
+    return ("returned", "") if said is None else ("raised", said)
+
+
+def mended(
+    bug: Bug, fix: Path, folder: Path, seconds: float
+) -> dict[str, tuple[str, str]]:
+    """What a fix got for both of its criteria."""
+    job = fix, written(folder, bug.sound()), folder / "runs", bug.defects
+    try:
+        own, rest = Ranks(1, quietly, examined, *job).results(seconds)[0]
+    except RankError as error:
+        return {"fix": ended_badly(error, seconds)}
+    return {
+        "fix": ("failed", own) if own else ("passed", ""),
+        "nothing else changed": ("failed", rest) if rest else ("passed", ""),
+    }
+
+
+def ended_badly(error: RankError, seconds: float) -> tuple[str, str]:
+    """The status of what did not come to an end of its own."""
+    if error.cause[0] == "NotImplementedError":
+        return "not attempted", "write `prove`"
+    return "failed", ended_by(error, seconds)
+
+
+def prove(file: Path, trainer: Path) -> str | None:
+    """In a process of its own: what the answer asserts of a trainer; None if
+    it has nothing to say against it."""
+    with TemporaryDirectory() as name:
+        answer = load(file)
+        try:
+            quietly(answer.prove, trainer, Path(name))
+        except AssertionError as said:
+            return str(said).strip()
+    return None
+
+
+def symptom_of(file: Path) -> str:
+    """The answer's, on one line."""
+    return " ".join(str(getattr(load(file), "SYMPTOM", "")).split())
+
+
+def written(folder: Path, text: str) -> Path:
+    """A trainer's file, whose path says nothing about it."""
+    path = Path(mkdtemp(dir=folder), "trainer.py")
+    path.write_text(text, encoding="utf-8")
+    return path

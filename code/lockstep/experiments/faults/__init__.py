@@ -1,0 +1,1 @@
+"""Failures that no `--fault` of the trainer makes, each as small as it goes."""

@@ -1,0 +1,3 @@
+"""Longer looks at what pages claim, on real data: each is a command, and its
+result is kept beside it.
+"""

@@ -1,0 +1,66 @@
+"""What a rank holds after each collective, when its buffer is ready, and what
+two ranks get that do not keep one order."""
+
+from contextlib import redirect_stdout
+from importlib import import_module
+from io import StringIO
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from lockstep.experiments.demos import collectives, handles
+from lockstep.trainer.process import joined
+from tests import ranks
+
+
+def in_a_group(work: Any) -> Any:
+    with joined(30, store := ranks.store()):
+        return work(store) if work is handles.early else work()
+
+
+HELD = {
+    "broadcast": [("1 2", "1 2"), ("-", "1 2")],
+    "scatter": [("1 2", "1"), ("-", "2")],
+    "gather": [("1", "1 10"), ("10", "-")],
+    "reduce": [("1 2", "11 22"), ("10 20", "-")],
+    "all_reduce": [("1 2", "11 22"), ("10 20", "11 22")],
+    "all_gather": [("1", "1 10"), ("10", "1 10")],
+    "reduce_scatter": [("1 2", "11"), ("10 20", "22")],
+    "all_to_all": [("1 2", "1 10"), ("10 20", "2 20")],
+}
+
+
+def test_what_two_ranks_hold_before_and_after() -> None:
+    found = ranks.run_ranks(2, in_a_group, collectives.held)
+    assert {op: [rank[op] for rank in found] for op in found[0]} == HELD
+
+
+def test_a_buffer_is_ready_once_its_work_was_waited_for() -> None:
+    first, _ = ranks.run_ranks(2, in_a_group, handles.early)
+    assert first == [[1, 1], False, [2, 2], True]
+
+
+@pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
+def test_sums_in_another_order_are_mixed_and_nobody_says_so(debug: str) -> None:
+    (found,) = ranks.run_ranks(1, handles.checked, debug)
+    assert found == [[101, 101], [101, 101]]  # and not 2 and 200
+
+
+def test_alone_a_rank_finds_its_own_numbers() -> None:
+    """What is wrong above comes of the order of two."""
+    assert ranks.run_ranks(1, in_a_group, handles.crossed) == [
+        [[1, 1], [100, 100]]
+    ]
+
+
+def spoken(name: str) -> list[str]:
+    with redirect_stdout(StringIO()) as out:
+        import_module(name).main()
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("probe", [collectives, handles])
+def test_a_probe_speaks(probe: ModuleType) -> None:
+    (lines,) = ranks.run_ranks(1, spoken, probe.__name__)
+    assert len(lines) >= 4

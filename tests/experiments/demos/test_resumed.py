@@ -1,0 +1,44 @@
+"""The loss around a kill, recorded again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lockstep.experiments.demos import resumed
+from tests import ranks
+
+
+def main(result: str) -> None:
+    resumed.main(Path(result))
+
+
+@pytest.mark.timeout(300)
+def test_a_resumed_run_has_the_loss_of_one_that_nobody_kills(
+    tmp_path: Path,
+) -> None:
+    """Bit for bit in one recording. The committed one may be another
+    machine's, whose sums come in another order."""
+    result = tmp_path / "resumed.json"
+    ranks.run_ranks(1, main, str(result), timeout=250)
+    for file in (result, resumed.RESULT):
+        curves = json.loads(file.read_text())["curves"]
+        whole = dict(curves["whole"])
+        assert [*whole] == [*range(1, resumed.SETTINGS["max_steps"] + 1)]
+        assert all(whole[s] == x for s, x in curves["killed"])
+        assert all(whole[s] == x for s, x in curves["resumed"])
+        last = max(s for s, _ in curves["killed"])
+        first = min(s for s, _ in curves["resumed"])
+        assert last == resumed.DIES - 1
+        assert first <= last  # steps between the checkpoint and the kill
+        wrong = dict(curves["forgetful"])
+        assert wrong[first] == whole[first]  # the same weights
+        above = [wrong[s] / whole[s] for s in range(first + 1, first + 11)]
+        assert min(above) > 1.05
+        assert max(above) > 1.1
+        end = resumed.SETTINGS["max_steps"]
+        assert end - first + 1 == 50
+        assert wrong[end] == pytest.approx(whole[end], rel=0.02)
+    again = dict(json.loads(result.read_text())["curves"]["whole"])
+    for step, loss in whole.items():
+        assert again[step] == pytest.approx(loss, rel=1e-3)

@@ -1,0 +1,118 @@
+"""What a grader sees of an answer's communication, by whatever call."""
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch import Tensor
+from torch.distributed.nn import functional as differentiable
+
+from lockstep.instruments.traffic import Call, Traffic
+from tests.ranks import run_ranks, store
+
+RANKS = 2
+
+
+def numbers(n: int) -> Tensor:
+    return torch.ones(n)
+
+
+def parts() -> list[Tensor]:
+    return [numbers(4), numbers(4)]
+
+
+def in_a_hook() -> None:
+    weight = numbers(8).requires_grad_()
+    weight.register_post_accumulate_grad_hook(
+        lambda weight: dist.all_reduce(weight.grad)
+    )
+    (2 * weight).sum().backward()
+
+
+def messages() -> None:
+    other = 1 - dist.get_rank()
+    under_way = [
+        dist.isend(numbers(8), other),
+        dist.irecv(numbers(8), other),
+    ]
+    for work in under_way:
+        work.wait()
+
+
+# 32 bytes in all by each, whichever of torch's functions is called.
+WAYS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "all_reduce": ("all_reduce", lambda: dist.all_reduce(numbers(8))),
+    "a method": (
+        "all_reduce",
+        lambda: dist.group.WORLD.allreduce([numbers(8)]).wait(),
+    ),
+    "functional": (
+        "all_reduce",
+        lambda: functional.all_reduce(numbers(8), "sum", dist.group.WORLD) + 1,
+    ),
+    "functional gather": (
+        "all_gather",
+        lambda: (
+            functional.all_gather_tensor(numbers(4), 0, dist.group.WORLD) + 1
+        ),
+    ),
+    "in autograd": (
+        "all_reduce",
+        lambda: differentiable.all_reduce(numbers(8)),
+    ),
+    "in a hook": ("all_reduce", in_a_hook),
+    "all_gather": ("all_gather", lambda: dist.all_gather(parts(), numbers(4))),
+    "into one": (
+        "all_gather",
+        lambda: dist.all_gather_into_tensor(numbers(8), numbers(4)),
+    ),
+    "reduce_scatter": (
+        "reduce_scatter",
+        lambda: dist.reduce_scatter(numbers(4), parts()),
+    ),
+    "all_to_all_single": (
+        "all_to_all",
+        lambda: dist.all_to_all_single(numbers(8), numbers(8)),
+    ),
+    "broadcast": ("broadcast", lambda: dist.broadcast(numbers(8), 1)),
+}
+
+
+def seen(way: str) -> list[Call]:
+    warnings.simplefilter("ignore", FutureWarning)  # names of torch before 2.13
+    rank = int(os.environ["RANK"])
+    dist.init_process_group("gloo", store=store(), rank=rank, world_size=RANKS)
+    act = messages if way == "messages" else WAYS[way][1]
+    with Traffic() as traffic:
+        act()
+        dist.barrier()
+    return traffic.calls
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_collective_is_seen_once_with_its_bytes(way: str) -> None:
+    op, _ = WAYS[way]
+    for calls in run_ranks(RANKS, seen, way):
+        assert calls == [Call(op, 32, RANKS)]
+
+
+def test_a_message_has_its_peer() -> None:
+    ranks = run_ranks(RANKS, seen, "messages")
+    for rank, calls in enumerate(ranks):
+        assert calls == [
+            Call("send", 32, RANKS, 1 - rank),
+            Call("recv", 32, RANKS, 1 - rank),
+        ]
+        assert [call.sent for call in calls] == [32, 0]
+
+
+def test_bytes_sent_are_the_planners() -> None:
+    assert Call("all_reduce", 32, 4).sent == 2 * 3 / 4 * 32
+    assert Call("all_gather", 32, 4).sent == 3 / 4 * 32
+    assert Call("all_reduce", 32, 1).sent == 0
+    assert Call("scatter", 32, 4).sent == 3 / 4 * 32
