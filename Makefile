@@ -95,7 +95,7 @@ test-more: install ## All other tests: faults, hosts, wrong answers, browser
 .PHONY: test-pages
 test-pages: install ## The code blocks of the pages and of the README
 	mkdir -p $(REPORTS)
-	$(BIN)$(PYTEST) --codeblocks --junit-xml $(REPORTS)/pages.xml \
+	$(BIN)$(PYTEST) --codeblocks --warm --junit-xml $(REPORTS)/pages.xml \
 	    docs README.md
 
 .PHONY: shown-lines

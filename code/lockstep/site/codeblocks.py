@@ -8,13 +8,16 @@ cannot name. Marks are comments above a block:
     <!--pytest.mark.exit_code(1)-->       the code a shell block must end with
     <!--pytest.mark.torchrun(2)-->        run a Python block on two ranks
     <!--pytest.mark.fragment-->           part of a function: cannot run alone
+    <!--pytest.mark.cold-->               start interpreters even with --warm
     <!--pytest-codeblocks:expected-output-->   the next block is the output
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Generator, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from lockstep.site.execute import BlockFailed, Terminal, output
 from lockstep.site.normalise import normalise
 from lockstep.site.pages import SHELL, Block, blocks, pages, violations
 from lockstep.site.snippets import BadInclude, site_root
+from lockstep.site.warm import WARM, served
 
 
 class Page(MarkdownFile):
@@ -97,6 +101,25 @@ def _difference(shown: str, now: str, block: Block) -> str:
     return "\n".join(["the output has changed", *lines, hint])
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer what makes commands of pages start sooner."""
+    parser.addoption(
+        "--warm",
+        action="store_true",
+        help="run commands of pages in forks of a Python that has torch loaded",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    """With --warm, keep that Python until the last worker is done."""
+    with ExitStack() as stack:
+        if config.getoption("warm"):
+            folder = stack.enter_context(served(config.rootpath))
+            os.environ[WARM] = str(folder)
+        return (yield)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that a page may use."""
     for line in (
@@ -105,6 +128,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "exit_code(n): the code that a shell block must end with",
         "torchrun(n): run a Python block on n ranks",
         "fragment: a Python block cut out of a function's body",
+        "cold: start interpreters for a shell block even with --warm",
         "xdist_group(name): tests that one worker runs, in order",
     ):
         config.addinivalue_line("markers", line)

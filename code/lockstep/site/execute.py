@@ -31,6 +31,7 @@ from pytest_codeblocks.main import stdout_io
 from lockstep.site.normalise import tidy
 from lockstep.site.pages import SHELL, Block
 from lockstep.site.snippets import Include, expand, sections
+from lockstep.site.warm import WARM
 
 TIMEOUT_SECONDS = 120.0
 
@@ -75,7 +76,7 @@ class Terminal:
             process = subprocess.Popen(
                 ["bash", "-euo", "pipefail", "-c", command],
                 cwd=self.scratch,
-                env=_environment(block.root),
+                env=_environment(block.root, cold=bool(block.mark("cold"))),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -146,10 +147,13 @@ def untested() -> dict[str, str]:
     }
 
 
-def _environment(root: Path) -> dict[str, str]:
+def _environment(root: Path, cold: bool) -> dict[str, str]:
     kept = untested()
+    path = [str(Path(sys.executable).parent), kept["PATH"]]
+    if (warm := kept.get(WARM)) and not cold:
+        path.insert(0, warm)
     return kept | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}",
+        "PATH": os.pathsep.join(path),
         "PYTHONPATH": str(root / "code"),
         "COLUMNS": "80",
         "NO_COLOR": "1",
