@@ -32,6 +32,10 @@ export PATH := $(abspath $(VENV))/bin:$(PATH)
 serve: $(VENV)/.site node_modules/.stamp ## Build the site, serve it, follow edits
 	$(BIN)mkdocs serve --dirty --livereload --dev-addr 127.0.0.1:$(PORT)
 
+.PHONY: check
+check: lint ## Lint, and the tests of what has changed since main
+	$(BIN)python -m lockstep.site.affected
+
 .PHONY: test
 test: lint test-code test-pages shown-lines ## Lint, tests of what pages show, blocks of pages
 

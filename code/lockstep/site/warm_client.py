@@ -50,8 +50,8 @@ def pass_on(number: int, _: object) -> None:
         pass
 
 
-for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1:
-    signal.signal(number, pass_on)
+for forwarded in signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1:
+    signal.signal(forwarded, pass_on)
 path = os.path.join(HERE, "socket")
 while not os.path.exists(path):  # it is still importing
     time.sleep(0.02)
@@ -79,8 +79,8 @@ server.sendmsg([b"%08x" % len(asked)], [rights])
 server.sendall(asked)
 answers = server.makefile()
 pid = int(answers.readline())
-for number in sent:
-    pass_on(number, None)
+for early in sent:
+    pass_on(early, None)
 code = int(answers.readline() or -signal.SIGKILL)
 if code < 0:
     signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None

@@ -1,0 +1,117 @@
+"""`make check` runs the tests of what has changed, and names what it leaves."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lockstep.site import affected
+from tests.conftest import ROOT
+
+
+def of(*paths: str, budget: float = 1e9) -> affected.Affected:
+    return affected.affected(ROOT, paths, budget)
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("code/lockstep/bio/pool.py", "tests/bio/test_pool.py"),
+        (
+            "code/lockstep/trainer/extensions/writers/dcp.py",
+            "tests/trainer/test_writers.py",
+        ),
+        ("tests/bio/test_pool.py", "tests/bio/test_pool.py"),
+        ("tests/cut.py", "tests/test_interview.py"),
+        (
+            "code/lockstep/exercises/labs/lab_b1_split/wrong/acyclic_ones_train.py",
+            "tests/exercises/labs/test_labs.py -k b1",
+        ),
+        (
+            "code/lockstep/exercises/bugs/bug_07.py",
+            "tests/exercises/bugs/test_bugs.py -k 07",
+        ),
+        (
+            "code/lockstep/practice/questions/five-seeds.yml",
+            "tests/practice/test_bank.py -k five-seeds",
+        ),
+        ("Makefile", "tests/test_setup.py"),
+    ],
+)
+def test_a_change_asks_for_the_tests_of_it(path: str, test: str) -> None:
+    assert test in of(path).tests
+
+
+def test_a_page_asks_for_its_blocks() -> None:
+    found = of("docs/concepts/memory.md")
+    assert (found.tests, found.blocks) == ([], ["docs/concepts/memory.md"])
+
+
+def test_a_module_asks_for_the_blocks_that_show_it() -> None:
+    [block] = of("code/lockstep/bio/pool.py").blocks
+    page, _, line = block.partition("::line ")
+    shown = (ROOT / page).read_text("utf-8").splitlines()[int(line) :]
+    assert "code/lockstep/bio/pool.py:" in "\n".join(shown[:3])
+
+
+def test_what_is_deleted_asks_for_nothing() -> None:
+    assert of("code/lockstep/bio/gone.py") == affected.Affected()
+
+
+def test_what_takes_too_long_is_left_and_the_nearest_is_kept() -> None:
+    path = "code/lockstep/trainer/order.py"
+    whole, some = of(path), of(path, budget=11)
+    assert some.tests == whole.tests[: len(some.tests)]
+    assert some.tests[0] == "tests/trainer/test_order.py"
+    assert some.left == whole.tests[len(some.tests) :] != []
+
+
+def test_how_long_a_test_takes_is_read_from_the_last_report(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_one.py").touch()
+    report = tmp_path / affected.REPORTS / "code.xml"
+    report.parent.mkdir(parents=True)
+    report.write_text(
+        '<t><testcase classname="tests.test_one" time="1.5"/>'
+        '<testcase classname="tests.test_one.TestIt" time="2"/></t>'
+    )
+    assert affected.durations(tmp_path) == {"tests/test_one.py": 3.5}
+
+
+def test_new_and_edited_files_have_changed(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        names = "-c", "user.name=a", "-c", "user.email=a@b.c"
+        subprocess.run(["git", *names, *words], cwd=tmp_path, check=True)
+
+    git("init", "--quiet", "--initial-branch=main")
+    for name in "ab":
+        (tmp_path / name).touch()
+    git("add", ".")
+    git("commit", "--quiet", "--message", "first")
+    (tmp_path / "a").write_text("edited")
+    (tmp_path / "new").touch()
+    assert affected.changed(tmp_path) == ["a", "new"]
+    git("switch", "--quiet", "--create", "branch")
+    git("commit", "--quiet", "--all", "--message", "second")
+    assert affected.changed(tmp_path) == ["a", "new"]
+
+
+def test_the_command_fails_when_a_test_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = []
+
+    def run(call: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        calls.append(call)
+        return subprocess.CompletedProcess(call, len(calls) - 1)
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(affected.subprocess, "run", run)
+    assert affected.main(["code/lockstep/bio/pool.py"]) == 1
+    assert [call[-1].partition("::")[0] for call in calls] == [
+        "tests/bio/test_pool.py",
+        "docs/biotech/wet-lab-loop.md",
+    ]
+    assert "tests/bio/test_pool.py" in capsys.readouterr().out
