@@ -7,11 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import (
-    PackageNotFoundError,
-    packages_distributions,
-    requires,
-)
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -19,9 +15,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-GROUPS = PROJECT["dependency-groups"]
+from tests.conftest import ROOT
+from tests.packages import GROUPS, PROJECT, brought
+
 DECLARED = {
     "trainer": PROJECT["project"]["dependencies"],
     **PROJECT["project"]["optional-dependencies"],
@@ -103,31 +99,8 @@ def test_pins_hold_on_any_machine() -> None:
         assert re.fullmatch(r"\d+(\.\w+)*", pin), f"{name}=={pin}"
 
 
-def requirements(name: str) -> set[str]:
-    """What an installed package needs here, and what that needs."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        name = canonicalize_name(waiting.pop())
-        if name in found:
-            continue
-        found.add(name)
-        try:
-            needed = map(Requirement, requires(name) or [])
-        except PackageNotFoundError:
-            continue
-        waiting += [
-            r.name
-            for r in needed
-            if r.marker is None or r.marker.evaluate({"extra": ""})
-        ]
-    return found
-
-
 def test_the_site_needs_no_torch() -> None:
-    installed = set().union(
-        *(requirements(Requirement(r).name) for r in GROUPS["site"])
-    )
+    installed = brought("site")
     assert "mkdocs" in installed
     assert not installed & {"torch", "numpy", "scikit-learn"}
 
@@ -149,20 +122,6 @@ def test_serve_installs_the_site_alone() -> None:
         assert "--group test" not in line
         assert "--editable" not in line or "--no-deps" in line
     assert "npm ci" in planned
-
-
-@pytest.mark.parametrize(
-    "module", ["hooks", "check", "pages", "compare_builds"]
-)
-def test_the_sites_code_imports_no_torch(module: str) -> None:
-    shown = "print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys, lockstep.site.{module}; {shown}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "False"
 
 
 def test_make_alone_names_what_there_is() -> None:

@@ -20,6 +20,7 @@ from lockstep.site.addresses import address, redirects
 from lockstep.site.execute import untested
 from lockstep.site.pages import Block, blocks
 from tests.conftest import ROOT
+from tests.packages import hiding_all_but
 
 SPECIMEN = Path(__file__).parent / "specimen"
 SETTINGS = """\
@@ -150,7 +151,8 @@ class Quiet(SimpleHTTPRequestHandler):
 def site(
     tmp_path_factory: pytest.TempPathFactory, node_modules: Path
 ) -> Iterator[Site]:
-    """The site with one page more, built where torch cannot be imported.
+    """The site with one page more, built where Python finds nothing that the
+    dependency group `site` does not bring.
 
     Tests that ask for it belong to the xdist group "site", so that one worker
     builds it for all of them.
@@ -162,7 +164,7 @@ def site(
     shutil.copytree(ROOT / "labs", root / "labs", dirs_exist_ok=True)
     shutil.copy(SPECIMEN / "plain.md.in", root / "docs" / "plain.md")
     shutil.copy(SPECIMEN / "module.py", root / "code/lockstep/specimen.py")
-    (root / "torch.py").write_text("raise RuntimeError('torch')\n")
+    (root / "sitecustomize.py").write_text(hiding_all_but("site"))
     (ROOT / ".cache").mkdir(exist_ok=True)
     (root / ".cache").symlink_to(ROOT / ".cache")  # drawings, once made
     handler = functools.partial(Quiet, directory=str(root / "site"))

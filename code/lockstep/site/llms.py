@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -29,6 +28,7 @@ RULES = (
     "An interview's own rules come first: where they allow no help, close this"
     " file."
 )
+_CODE = Path(__file__).parents[2]
 _MODULE = re.compile(r"^::: ([\w.]+)\n?(?: {4}.*\n?)*", re.M)
 _MARKER = re.compile(r"^ *# --8<-- \[.*\n", re.M)
 _BUTTONS = re.compile(
@@ -127,11 +127,15 @@ def _described(svg: Tag) -> str:
 
 
 def _module(found: re.Match[str]) -> str:
-    """The source of a module, which is its reference."""
-    spec = find_spec(found[1])
-    if spec is None or spec.origin is None:
-        raise ValueError(f"there is no module {found[1]}")
-    source = _MARKER.sub("", Path(spec.origin).read_text("utf-8")).rstrip()
+    """The source of a module, which is its reference.
+
+    It is looked up as a file: to find the module `a.b`, Python imports `a`, and
+    with it what the environment of the site does not have.
+    """
+    path = _CODE.joinpath(*found[1].split(".")).with_suffix(".py")
+    if not path.is_file():
+        raise ValueError(f"there is no module {found[1]}: {path} is no file")
+    source = _MARKER.sub("", path.read_text("utf-8")).rstrip()
     return f"# {found[1]}\n\n```python\n{source}\n```"
 
 

@@ -1,0 +1,100 @@
+"""What builds the site lies within the dependency group `site`.
+
+`make serve` and the publishing job install no more than that group. An import
+of anything else passes where everything is installed, and fails for them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.packages import hiding_all_but
+
+from .conftest import ROOT, copy_repository, run
+
+# A page of each kind that the build treats in a way of its own: computed
+# figures, a chart, a diagram, a notebook's buttons, code that is included, and
+# the reference of a module whose package imports much.
+PAGE = """\
+---
+computed: true
+notebook: first
+---
+# Every kind
+
+{{ plan("memory", params=7.5e9).total_bytes }} {{ chart("bubble") }}
+
+```mermaid
+flowchart LR
+  accTitle: A batch
+  accDescr: A micro-batch is a part of a batch.
+  micro[Micro-batch] --> batch[Batch]
+```
+
+```python
+--8<-- "code/lockstep/trainer/order.py"
+```
+
+::: lockstep.cli.quiz
+"""
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """A folder in which Python finds nothing but the group and `lockstep`."""
+    (tmp_path / "sitecustomize.py").write_text(hiding_all_but("site"))
+    return tmp_path
+
+
+def run_alone(root: Path, code: Path, *command: str) -> str:
+    """Run a module among the group's packages alone; returns what it said."""
+    where = {"PYTHONPATH": f"{root}{os.pathsep}{code}"}
+    done = run(*command, cwd=root, **where)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    return said
+
+
+def test_what_is_outside_of_the_group_is_hidden(alone: Path) -> None:
+    (alone / "probe.py").write_text(
+        "from importlib.util import find_spec\n"
+        "for name in 'torch', 'tyro', 'numpy', 'mkdocs', 'lockstep':\n"
+        "    print(name, find_spec(name) is not None)\n"
+    )
+    said = run_alone(alone, ROOT / "code", "probe")
+    found = dict(line.split() for line in said.splitlines())
+    hidden = {name for name, there in found.items() if there == "False"}
+    assert hidden == {"torch", "tyro", "numpy"}
+
+
+def test_the_site_is_built_from_the_group_alone(
+    alone: Path, node_modules: Path
+) -> None:
+    copy_repository(alone, "nav:\n  - index.md\n")
+    (alone / "docs/index.md").write_text(PAGE, "utf-8")
+    notebook = ROOT / "labs/lab-01-collectives.ipynb"
+    shutil.copy(notebook, alone / "labs/first.ipynb")
+    run_alone(alone, alone / "code", "mkdocs", "build", "--strict")
+    assert "def permute(" in (alone / "site/index.md").read_text("utf-8")
+
+
+def test_what_make_runs_with_the_group_alone_imports_no_more(
+    alone: Path,
+) -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    rules = re.findall(r"^[a-z-]+:(.*?##.*\n(?:\t.*\n)*)", makefile, re.M)
+    modules = {
+        module
+        for rule in rules
+        if "$(VENV)/.site" in rule and "$(VENV)/.all" not in rule
+        for module in re.findall(r"python -m (lockstep[\w.]+)", rule)
+    }
+    assert {"lockstep.site.links", "lockstep.site.labs"} < modules
+    imports = "\n".join(f"import {module}" for module in sorted(modules))
+    (alone / "probe.py").write_text(imports)
+    run_alone(alone, ROOT / "code", "probe")
