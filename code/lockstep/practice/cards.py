@@ -29,9 +29,9 @@ from . import bank, rubric
 from .admission import admitted
 from .estimates import generate
 from .kinds import KINDS
-from .origins import ROOT, given
+from .origins import DOCS, given, quoted
 
-PROMPTS = ROOT / "docs" / "practice" / "mock-prompts.md"
+PROMPTS = DOCS / "practice" / "mock-prompts.md"
 SORTS = "question", "prompt", "estimate"
 TOPICS = bank.TOPICS | {"prompts": "First moves"}
 
@@ -60,8 +60,7 @@ class Card:
 
 
 def cards(questions: Iterable[bank.Question] | None = None) -> list[Card]:
-    """All of them, or those of other `questions` than the bank's. First moves
-    are on a page, so they need a checkout.
+    """All of them, or those of other `questions` than the bank's.
 
     Raises:
         ValueError: a question is not whole, or a figure cannot be computed.
@@ -128,8 +127,6 @@ def _question(one: bank.Question) -> Card:
 
 
 def _prompts() -> list[Card]:
-    if not PROMPTS.is_file():
-        return []
     _, _, text = PROMPTS.read_text("utf-8").split("---\n", 2)
     [level] = [line.level for line in rubric.load().lines if line.id == "move"]
     return [
@@ -170,7 +167,7 @@ def drawn(card: Card, seed: int) -> tuple[Card, dict]:
 
 def plain(text: str) -> str:
     """A template's Markdown, computed; a link into the site is its text."""
-    text = computed(text, "", **given(""))
+    text = computed(text, "", **given("") | {"printed": quoted})
     text = _COMMENT.sub("", _FIGURE.sub(r"\1", text))
     return _INSIDE.sub(r"\1", text).strip()
 

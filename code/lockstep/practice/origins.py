@@ -35,7 +35,12 @@ from lockstep.practice.figures import ENVIRONMENT, Shown, computed
 
 from .bank import Question
 
+PACKAGE = Path(__file__).parents[1]
 ROOT = Path(__file__).parents[3]
+# An installed package brings of the docs what cards quote, and has no other
+# file of the repository to compare with (pyproject.toml).
+CHECKOUT = (ROOT / "mkdocs.yml").is_file()
+DOCS = (ROOT if CHECKOUT else PACKAGE) / "docs"
 RESULTS = "code/lockstep/experiments"
 CALLS = {"plan", "recorded", "printed"}
 
@@ -245,7 +250,7 @@ def recorder(repository: str) -> Callable[..., Shown]:
     its keys and places, with dots between."""
 
     def recorded(file: str, where: str, unit: str = "") -> Shown:
-        path = ROOT / RESULTS / file
+        path = PACKAGE / "experiments" / file
         try:
             found = json.loads(path.read_text("utf-8"))
             for key in where.split("."):
@@ -262,16 +267,26 @@ def recorder(repository: str) -> Callable[..., Shown]:
 
 
 def printed(name: str, pattern: str) -> str:
-    """For a template: what `pattern` finds in docs/recorded/NAME.txt, which is
-    its group if it has one, linked to the place that shows this output.
+    """`quoted`, linked to the place that shows this output.
 
     Raises:
-        ValueError: it finds nothing, or several things; or no page shows it.
+        ValueError: as `quoted` does; or no page shows it.
+    """
+    found = quoted(name, pattern)
+    return f"[{found}]({_shown(f'docs/recorded/{name}.txt')})"
+
+
+def quoted(name: str, pattern: str) -> str:
+    """For a template: what `pattern` finds in docs/recorded/NAME.txt, which is
+    its group if it has one.
+
+    Raises:
+        ValueError: it finds nothing, or several things.
     """
     found = {*_found(name, pattern)}
     if len(found) != 1:
         raise ValueError(f"{name}.txt has {len(found)} of {pattern}, not one")
-    return f"[{found.pop()}]({_shown(f'docs/recorded/{name}.txt')})"
+    return found.pop()
 
 
 def artifact(name: str, pattern: str = ".+") -> str:
@@ -288,7 +303,7 @@ def artifact(name: str, pattern: str = ".+") -> str:
 
 
 def _found(name: str, pattern: str) -> list[str]:
-    path = ROOT / "docs" / "recorded" / f"{name}.txt"
+    path = DOCS / "recorded" / f"{name}.txt"
     text = path.read_text("utf-8") if path.is_file() else ""
     return [m[m.re.groups and 1] for m in re.finditer(pattern, text, re.M)]
 
@@ -304,11 +319,11 @@ def given(repository: str) -> dict[str, Callable[..., Any]]:
 
 def _shown(recorded: str) -> str:
     """The page, and its section, that includes an output."""
-    for page in sorted((ROOT / "docs").rglob("*.md")):
+    for page in sorted(DOCS.rglob("*.md")):
         anchor = ""
         for line in page.read_text("utf-8").splitlines():
             if heading := _HEADING.match(line):
                 anchor = f"#{heading[1]}" if heading[1] else anchor
             if line.strip() == f'--8<-- "{recorded}"':
-                return page.relative_to(ROOT / "docs").as_posix() + anchor
+                return page.relative_to(DOCS).as_posix() + anchor
     raise ValueError(f"no page shows {recorded}")
