@@ -6,6 +6,7 @@ from math import exp
 import pytest
 
 from lockstep.cli import main
+from lockstep.planner import page
 
 ANSWERS = {
     "params --preset llama3-8b": {
@@ -177,6 +178,12 @@ NONSENSE = {
     "pair --trunk alphafold2 --residues 8 --rows 2": "split pairs alone; leave",
     "pair --residues 8 --attention flash": "be one of scores, chunks, fused",
     "pair --residues 8 --recompute some": "must be one of none, full",
+    "pair --residues 8 --recompute selective": "--attention chunks computes",
+    "run --preset llama3-8b --gpus 8 --sequence 8192 --global-batch 8"
+    " --recompute selective": (
+        "--recompute is selective; it must be none or full: a layout's blocks"
+        " have flash attention, which keeps no scores"
+    ),
     "pair --residues 8 --heads 0": "--heads is 0; it must be a whole number",
     "collective --op gather --bytes 1 --ranks 2": "--op is gather; it must be",
     "collective --op all_gather --bytes 1 --ranks 2 --algorithm tree": (
@@ -243,3 +250,16 @@ def test_the_command_lists_its_plans(
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     assert "• plan" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", ["run", "pair", "activations", "flops"])
+def test_help_and_form_offer_the_recompute_settings_that_are_accepted(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["plan", asked, "--help"])
+    in_help = "selective" in capsys.readouterr().out
+    control = page.control(asked, "recompute", "none", {})
+    in_form = "<option>selective</option>" in control
+    accepted = asked in ("activations", "flops")
+    assert (in_help, in_form) == (accepted, accepted)

@@ -116,7 +116,7 @@ def drawn(chance: random.Random) -> tuple[str, dict[str, Any]]:
         "ep": power(3),
         "zero_stage": chance.randint(0, 3),
         "micro_batch": power(1),
-        "recompute": pick(["none", "full"]),
+        "recompute": pick(["none", "selective", "full"]),
         "sequence_parallel": 1,
     }
     room = pick(sorted(questions))

@@ -21,10 +21,10 @@ from lockstep.planner.figures import (
 from lockstep.planner.questions import (
     CHOICES,
     CLUSTER,
-    HELP,
     MODEL,
     QUESTIONS,
     STATE,
+    about,
     cluster_of,
 )
 from lockstep.planner.search import command, search
@@ -62,13 +62,13 @@ Pick = Annotated[Choice, Unprefixed]
 PLAIN = Output()
 
 
-def flags(inputs: list[tuple[str, Any]]) -> type:
+def flags(asked: str, inputs: list[tuple[str, Any]]) -> type:
     """A dataclass of a question's inputs, for tyro to read flags into."""
     fields: list[Any] = []
     for name, default in inputs:
         known = default if default is not None else CHOICES.get(name, [0])[0]
         kind = type(known) if isinstance(known, bool | str) else float
-        marks = [tyro.conf.arg(help=HELP.get(name))]
+        marks = [tyro.conf.arg(help=about(asked, name) or None)]
         marks += [NUMBER] if kind is float else []
         rest = [] if default is None else [field(default=default)]
         fields.append((name, Annotated[kind, *marks], *rest))
@@ -82,15 +82,20 @@ def question(name: str) -> Callable[..., None]:
     def answer(inputs: Any, how: How = PLAIN) -> None:
         show(asked.answer(asdict(inputs)), asked.keys, how)
 
-    return described(answer, asked.says, inputs=asked.inputs)
+    return described(answer, name, asked.says, inputs=asked.inputs)
 
 
 def described(
-    function: Callable[..., None], says: str, inputs: list[tuple[str, Any]]
+    function: Callable[..., None],
+    name: str,
+    says: str,
+    inputs: list[tuple[str, Any]],
 ) -> Callable[..., None]:
     """The function as tyro wants it, with its text and the types of flags."""
     function.__doc__ = says
-    function.__annotations__["inputs"] = Annotated[flags(inputs), Unprefixed]
+    function.__annotations__["inputs"] = Annotated[
+        flags(name, inputs), Unprefixed
+    ]
     return function
 
 
@@ -176,6 +181,7 @@ def explain(console: Console, asked: dict[str, Any]) -> None:
 COMMANDS = {name: question(name) for name in QUESTIONS}
 COMMANDS["search"] = described(
     searching,
+    "search",
     "All layouts that fit, the fastest first.",
     inputs=[*MODEL, *CLUSTER, *STATE],
 )

@@ -259,6 +259,14 @@ def layout(given: dict) -> dict:
     for name in ("efficiency", "overlap"):
         if not 0 < s[name] <= 1:
             refuse(name, s[name], "above 0 and at most 1")
+    if s["recompute"] == "selective":
+        refuse(
+            "recompute",
+            s["recompute"],
+            "none or full: a layout's blocks have flash attention, which keeps"
+            " no scores to compute again; the plan activations counts a block"
+            " that keeps them",
+        )
     one_of("recompute", s["recompute"], ("none", "full"))
     ways = s["tp"] * s["cp"] * s["pp"]
     if s["gpus"] % ways:

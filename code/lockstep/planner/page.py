@@ -15,7 +15,7 @@ from .figures import (
     plain,
     words,
 )
-from .questions import CHOICES, HELD, HELP, QUESTIONS, ask
+from .questions import CHOICES, HELD, QUESTIONS, about, ask, choices
 
 EXAMPLES: list = [
     (
@@ -141,24 +141,24 @@ def control(question: str, key: str, default: object, given: dict) -> str:
     """One input with its label. Its help is what a pointer finds, and what is
     shown below the form while it is edited."""
     value = given.get(key, default)
-    about = f'name="{key}" title="{escaped(HELP.get(key, ""))}"'
-    about += f' aria-describedby="{question}-help"'
+    told = f'name="{key}" title="{escaped(about(question, key))}"'
+    told += f' aria-describedby="{question}-help"'
     label = key.replace("_", " ")
     if isinstance(default, bool):
         checked = " checked" if value else ""
-        box = f'<input type="checkbox" {about}{checked}>'
+        box = f'<input type="checkbox" {told}{checked}>'
         return f"<label>{label} {box}</label>"
     if key in CHOICES:
-        known = CHOICES[key]
+        known = choices(question, key)
         options = '<option value="">none</option>' if default == "" else ""
         options += "".join(
             f"<option{' selected' if one == value else ''}>{one}</option>"
             for one in known
         )
-        return f"<label>{label} <select {about}>{options}</select></label>"
+        return f"<label>{label} <select {told}>{options}</select></label>"
     shown = "" if value is None else escaped(typed(value))
     return (
-        f"<label>{label} <input {about}"
+        f"<label>{label} <input {told}"
         f' inputmode="decimal" autocomplete="off" value="{shown}"></label>'
     )
 

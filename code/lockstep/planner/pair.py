@@ -13,6 +13,7 @@ from .figures import (
     derive,
     divides,
     one_of,
+    refuse,
     whole,
 )
 
@@ -249,6 +250,12 @@ def pair(given: dict) -> dict:
         divides(name, whole(name, s[name]), "residues", s["residues"])
     at_least("bytes_activation", s["bytes_activation"])
     one_of("attention", s["attention"], ATTENTION)
+    if s["recompute"] == "selective":
+        refuse(
+            "recompute",
+            s["recompute"],
+            "none or full; --attention chunks computes scores again",
+        )
     one_of("recompute", s["recompute"], ("none", "full"))
     s["ranks"] = s["rows"] * s["columns"]
     if s["ranks"] > 1 and (s["sequences"] or s["single_channels"]):

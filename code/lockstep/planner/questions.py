@@ -59,7 +59,7 @@ HELP = {
     "global_batch": "sequences in a step",
     "micro_batch": "sequences in a micro-batch",
     "sequence_parallel": "splits by tp what tensor parallelism leaves whole",
-    "recompute": "what the backward pass computes again: none, selective, full",
+    "recompute": "what the backward pass computes again",
     "op": "all_reduce, reduce_scatter, all_gather, all_to_all or broadcast",
     "bytes": "the size column of nccl-tests: of the whole buffer",
     "algorithm": "ring, tree or hierarchical",
@@ -102,6 +102,26 @@ CHOICES: dict = {
     "hardware": tuple(sorted(HARDWARE)),
     "zero_stage": (0, 1, 2, 3),
 }
+
+
+# In a layout no block keeps attention's scores, and a trunk has an input of its
+# own for them, so there selective recomputation has nothing to drop.
+WITHOUT_SELECTIVE = "run", "pair"
+
+
+def choices(question: str, name: str) -> tuple:
+    """What one of the inputs in CHOICES may be, in this question."""
+    if name == "recompute" and question in WITHOUT_SELECTIVE:
+        return tuple(one for one in RECOMPUTE if one != "selective")
+    return CHOICES[name]
+
+
+def about(question: str, name: str) -> str:
+    """What an input is, for somebody who asks this question."""
+    said = HELP.get(name, "")
+    if name == "recompute":
+        said += ": " + ", ".join(choices(question, name))
+    return said
 
 
 def needs(names: str) -> list:
