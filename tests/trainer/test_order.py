@@ -4,6 +4,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import islice
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -426,3 +427,20 @@ def test_the_state_is_plain_data() -> None:
         "shuffle": True,
         "length": 10,
     }
+
+
+def test_readme_and_pages_say_where_to_import_the_sampler_from() -> None:
+    kind = ResumeAwareDistributedSampler
+    root = Path(__file__).parents[2]
+    told = {
+        page: [
+            p
+            for p in page.read_text("utf-8").split("\n\n")
+            if kind.__name__ in p
+        ]
+        for page in [root / "README.md", *root.glob("docs/**/*.md")]
+    }
+    assert told[root / "README.md"]
+    for page, paragraphs in told.items():
+        for paragraph in paragraphs:
+            assert kind.__module__ in paragraph, f"{page}: {paragraph}"
