@@ -111,7 +111,7 @@ evidence: test-code test-more ## Every test that a hard question names has passe
 	$(BIN)python -m lockstep.practice.evidence
 
 NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
-    --jobs $(JOBS) $(wildcard labs/*.ipynb)
+    --jobs $(JOBS) --warm $(wildcard labs/*.ipynb)
 
 # Needs a network, which nothing else here does once all is installed.
 .PHONY: links

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from lockstep.site import warm
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.xdist_group("warm")
 
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("warm")
 def folder() -> Iterator[Path]:
     """Clients of a Python that has nothing loaded: what is loaded is no part
     of what is asked here, and takes seconds."""
-    with warm.served(ROOT, preload=()) as found:
+    with warm.served(preload=()) as found:
         yield found
 
 
@@ -176,7 +175,7 @@ def test_its_parent_is_its_clients(folder: Path) -> None:
 
 
 def test_nothing_is_left() -> None:
-    with warm.served(ROOT, preload=()) as folder:
+    with warm.served(preload=()) as folder:
         said(folder, "python", "-c", "0")
         [server] = [
             one

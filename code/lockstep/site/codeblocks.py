@@ -115,7 +115,9 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     """With --warm, keep that Python until the last worker is done."""
     with ExitStack() as stack:
         if config.getoption("warm"):
-            folder = stack.enter_context(served(config.rootpath))
+            folder = stack.enter_context(
+                served(pythonpath=config.rootpath / "code")
+            )
             os.environ[WARM] = str(folder)
         return (yield)
 

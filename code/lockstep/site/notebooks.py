@@ -12,6 +12,9 @@ base environment under `.cache/`, named for what decides its contents. The
 environment of a notebook is new and empty and sees the base through a path
 file: it is made in a blink, and what a cell installs goes with it.
 
+With `--warm` the interpreters that cells start are forks of one that has torch
+loaded (`lockstep.site.warm`): the same packages, sooner.
+
 `--record` keeps what the cells print in the file, for those who only read it.
 """
 
@@ -28,6 +31,7 @@ import time
 import tomllib
 import venv
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -36,6 +40,7 @@ import nbformat
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 
 from lockstep.site.labs import as_text
+from lockstep.site.warm import served
 
 GROUP = "notebook"
 SECONDS = 600  # for a whole notebook
@@ -78,8 +83,11 @@ def clean_environment(base: Path, folder: Path) -> Path:
     return python
 
 
-def run(notebook: Path, base: Path) -> str:
+def run(notebook: Path, base: Path, warm: Path | None = None) -> str:
     """Run every cell in order; return the notebook with its outputs.
+
+    Args:
+        warm: the folder of commands that start sooner, if there is one.
 
     Raises:
         NotebookFailed: A cell raised, the kernel died, or time ran out.
@@ -95,7 +103,7 @@ def run(notebook: Path, base: Path) -> str:
             done = subprocess.run(
                 [python, "-c", execute, *options, notebook.name],
                 cwd=work,
-                env=_environ(python, base),
+                env=_environ(python, base, warm),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -122,11 +130,13 @@ def record(notebook: Path, executed: str) -> None:
     notebook.write_text(as_text(kept), encoding="utf-8")
 
 
-def attempt(notebook: Path, base: Path, keep: bool) -> str:
+def attempt(
+    notebook: Path, base: Path, keep: bool, warm: Path | None = None
+) -> str:
     """Run a notebook, and `keep` its outputs in it; return what to say."""
     start = time.monotonic()
     try:
-        executed = run(notebook, base)
+        executed = run(notebook, base, warm)
     except NotebookFailed as error:
         result = f"{error}\n{notebook}: FAILED"
     else:
@@ -136,13 +146,14 @@ def attempt(notebook: Path, base: Path, keep: bool) -> str:
     return f"{result} in {time.monotonic() - start:.1f} s"
 
 
-def _environ(python: Path, base: Path) -> dict[str, str]:
+def _environ(python: Path, base: Path, warm: Path | None) -> dict[str, str]:
     """Return our environment without what would let ours shine through."""
     ours = ("PYTHON", "JUPYTER", "IPYTHON", "COV")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    path = [warm, python.parent, kept.get("PATH", os.defpath)]
     return kept | {
         "VIRTUAL_ENV": str(python.parents[1]),
-        "PATH": f"{python.parent}{os.pathsep}{kept.get('PATH', os.defpath)}",
+        "PATH": os.pathsep.join(str(one) for one in path if one),
         # Before a user's own kernels: this one starts whoever asks for it.
         "JUPYTER_PATH": str(base / "share" / "jupyter"),
         "PYTHONNOUSERSITE": "1",
@@ -161,6 +172,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--constraint", type=Path, default="constraints.txt")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument(
+        "--warm",
+        action="store_true",
+        help="start the interpreters of cells as forks of a warm one",
+    )
     options = parser.parse_args(arguments)
     if not options.notebooks:
         print("there are no notebooks yet")
@@ -168,9 +184,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     base = base_environment(
         Path("pyproject.toml"), options.constraint, Path(".cache/notebooks")
     )
-    act = partial(attempt, base=base, keep=options.record)
     failed = 0
-    with ThreadPool(options.jobs) as pool:
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPool(options.jobs))
+        warm = options.warm and stack.enter_context(
+            served(base.absolute() / "bin/python")
+        )
+        act = partial(attempt, base=base, keep=options.record, warm=warm)
         for said in pool.imap(act, options.notebooks):
             print(said)
             failed += ": FAILED in " in said

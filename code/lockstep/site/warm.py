@@ -39,6 +39,7 @@ from typing import Any, NoReturn
 CLIENT = Path(__file__).with_name("warm_client.py")
 NAMES = "python", "python3", "torchrun", "lockstep"
 SOCKET = "socket"
+IGNORED = "-u", "-B", "-P"  # flags that change nothing here
 WARM = "LOCKSTEP_WARM"  # the variable that names the folder
 PRELOAD = (
     "torch",
@@ -61,11 +62,16 @@ PRELOAD = (
 
 
 @contextmanager
-def served(root: Path, preload: tuple[str, ...] = PRELOAD) -> Iterator[Path]:
+def served(
+    python: str | Path = sys.executable,
+    pythonpath: Path | None = None,
+    preload: tuple[str, ...] = PRELOAD,
+) -> Iterator[Path]:
     """The folder to put first on PATH, while the process behind it runs.
 
     Args:
-        root: whose `code` is on the path of all commands.
+        python: whose packages the commands see.
+        pythonpath: a folder that comes before them.
         preload: modules that the process imports; one that is missing is left
             out.
     """
@@ -74,12 +80,13 @@ def served(root: Path, preload: tuple[str, ...] = PRELOAD) -> Iterator[Path]:
         text = CLIENT.read_text("utf-8")
         for one in NAMES:
             script = folder / one
-            script.write_text(f"#!{sys.executable} -IS\n{text}", "utf-8")
+            script.write_text(f"#!{python} -IS\n{text}", "utf-8")
             script.chmod(0o755)
-        path = {"PYTHONPATH": str(root / "code"), "OMP_NUM_THREADS": "1"}
+        # -P, or the modules beside this one would hide others of their name.
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(folder), *preload],
-            env=os.environ | path,
+            [python, "-P", __file__, str(folder), *preload],
+            env=os.environ
+            | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(pythonpath or "")},
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -167,6 +174,8 @@ def became(asked: dict[str, Any], files: list[int], folder: Path) -> list[str]:
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [one for one in paths if one and one not in sys.path]
     status = Path("/proc", str(asked["pid"]), "stat")
 
     def parent() -> int:
@@ -190,19 +199,22 @@ def run(name: str, *words: str) -> None:
         args = ["-m", "torch.distributed.run", *args]
     elif name == "lockstep":
         args = ["-m", "lockstep.cli", *args]
-    while args[0] in ("-u", "-B"):
+    while args[0] in IGNORED:
         args.pop(0)
     first, *rest = args
     if first == "-m":
-        sys.argv, sys.path[0] = rest, str(Path.cwd())
+        sys.argv = rest
+        sys.path.insert(0, str(Path.cwd()))
         runpy._run_module_as_main(rest[0])  # type: ignore[attr-defined]
         return
     if first == "-c":
-        text, sys.path[0], file = rest[0], "", "<string>"
+        text, file = rest[0], "<string>"
         sys.argv = ["-c", *rest[1:]]
+        sys.path.insert(0, "")
     else:
         file, text = first, Path(first).read_text("utf-8")
-        sys.argv, sys.path[0] = args, str(Path(first).resolve().parent)
+        sys.argv = args
+        sys.path.insert(0, str(Path(first).resolve().parent))
         main.__file__ = file
     exec(compile(text, file, "exec", dont_inherit=True), main.__dict__)
 

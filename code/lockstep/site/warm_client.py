@@ -28,7 +28,7 @@ def taken() -> bool:
         return False
     if NAME in ("torchrun", "lockstep"):
         return True
-    words = [word for word in WORDS if word not in ("-u", "-B")]
+    words = [word for word in WORDS if word not in ("-u", "-B", "-P")]
     return bool(words) and (words[0] in ("-m", "-c") or words[0][0] != "-")
 
 
