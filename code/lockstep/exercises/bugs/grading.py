@@ -16,6 +16,7 @@ from lockstep.exercises.grading.criteria import (
     quietly,
     read,
 )
+from lockstep.exercises.grading.patience import HALF_A_MINUTE, MINUTE, Patience
 from lockstep.exercises.grading.ranks import PRELOAD, SERVER, RankError, Ranks
 
 from . import COST, Bug
@@ -68,11 +69,16 @@ class Graded(Report):
         return {"bug": found.pop("lab"), "hints": self.hints} | found
 
 
-def grade(bug: Bug, file: Path, hints: int = 0, seconds: float = 120) -> Graded:
+def grade(
+    bug: Bug, file: Path, hints: int = 0, seconds: float = HALF_A_MINUTE
+) -> Graded:
     """Grade an answer, and the fix: `trainer.py` beside it.
 
+    A proof that hangs and a fix that hangs cost a minute together.
+
     Args:
-        seconds: until the proof, on one trainer, is ended; or the fix's tests.
+        seconds: until the proof, on one trainer, is ended. The fix's tests have
+            twice that, less what a proof that hung has taken.
 
     Raises:
         CannotGradeError: one of the two cannot be read or imported.
@@ -82,26 +88,30 @@ def grade(bug: Bug, file: Path, hints: int = 0, seconds: float = 120) -> Graded:
     SERVER.set_forkserver_preload([*PRELOAD, f"{__package__}.exam"])
     symptom = imported(file, symptom_of)
     imported(fix, can_be_loaded)
+    patience = Patience(max(MINUTE, 2 * seconds))
     found = {"symptom": ("passed", "")}
     if not symptom:
         found["symptom"] = "not attempted", "put one line into SYMPTOM"
     with TemporaryDirectory() as name:
         folder = Path(name)
-        found["proof"], evidence = finds(bug, file, folder, seconds)
+        found["proof"], evidence = finds(bug, file, folder, seconds, patience)
         for criterion, text in {
             "proof passes what is sound": bug.sound(),
             "proof passes another bug": bug.otherwise_broken(),
         }.items():
             if found["proof"][0] != "passed":
                 found[criterion] = "blocked", "first: proof"
+            elif patience.hung:
+                found[criterion] = "blocked", "first: a proof that ends"
             else:
-                status, said = proved(file, written(folder, text), seconds)
+                trainer = written(folder, text)
+                status, said = proved(file, trainer, seconds, patience)
                 returned = status == "returned"
                 found[criterion] = ("passed" if returned else "failed", said)
         if fix.read_text("utf-8").strip() == bug.broken().strip():
             found["fix"] = "not attempted", "trainer.py is as it was"
         else:
-            found |= mended(bug, fix, folder, seconds)
+            found |= mended(bug, fix, folder, 2 * seconds, patience)
         if found["fix"][0] != "passed":
             found["nothing else changed"] = "blocked", "first: fix"
     outcomes = [Outcome(name, POINTS[name], *found[name]) for name in POINTS]
@@ -110,7 +120,7 @@ def grade(bug: Bug, file: Path, hints: int = 0, seconds: float = 120) -> Graded:
 
 
 def finds(
-    bug: Bug, file: Path, folder: Path, seconds: float
+    bug: Bug, file: Path, folder: Path, seconds: float, patience: Patience
 ) -> tuple[tuple[str, str], str]:
     """What the proof gets for the broken trainer and, where that has two
     causes, for a trainer with either; and what it said of the first."""
@@ -119,7 +129,8 @@ def finds(
     if len(bug.defects) > 1:
         broken += map(bug.broken, bug.defects)
     for text in broken:
-        status, said = proved(file, written(folder, text), seconds)
+        trainer = written(folder, text)
+        status, said = proved(file, trainer, seconds, patience)
         if status == "returned":
             of = "in the trainer as it was given"
             if evidence:
@@ -134,36 +145,42 @@ def finds(
     return ("passed", ""), evidence
 
 
-def proved(file: Path, trainer: Path, seconds: float) -> tuple[str, str]:
+def proved(
+    file: Path, trainer: Path, asked: float, patience: Patience
+) -> tuple[str, str]:
     """Whether the proof raised, returned, failed or was not attempted; and what
     it said."""
+    seconds = patience.granted(asked)
     try:
-        said = Ranks(1, prove, file, trainer).results(seconds)[0]
+        with patience.waiting():
+            said = Ranks(1, prove, file, trainer).results(seconds)[0]
     except RankError as error:
-        return ended_badly(error, seconds)
+        return ended_badly(error, cut=seconds < asked)
     return ("returned", "") if said is None else ("raised", said)
 
 
 def mended(
-    bug: Bug, fix: Path, folder: Path, seconds: float
+    bug: Bug, fix: Path, folder: Path, asked: float, patience: Patience
 ) -> dict[str, tuple[str, str]]:
     """What a fix got for both of its criteria."""
     job = fix, written(folder, bug.sound()), folder / "runs", bug.defects
+    seconds = patience.granted(asked)
     try:
-        own, rest = Ranks(1, quietly, examined, *job).results(seconds)[0]
+        with patience.waiting():
+            own, rest = Ranks(1, quietly, examined, *job).results(seconds)[0]
     except RankError as error:
-        return {"fix": ended_badly(error, seconds)}
+        return {"fix": ended_badly(error, cut=seconds < asked)}
     return {
         "fix": ("failed", own) if own else ("passed", ""),
         "nothing else changed": ("failed", rest) if rest else ("passed", ""),
     }
 
 
-def ended_badly(error: RankError, seconds: float) -> tuple[str, str]:
+def ended_badly(error: RankError, cut: bool) -> tuple[str, str]:
     """The status of what did not come to an end of its own."""
     if error.cause[0] == "NotImplementedError":
         return "not attempted", "write `prove`"
-    return "failed", ended_by(error, seconds)
+    return "failed", ended_by(error, cut)
 
 
 def prove(file: Path, trainer: Path) -> str | None:

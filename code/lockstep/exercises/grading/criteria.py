@@ -17,7 +17,8 @@ from typing import Any
 
 import torch.distributed as dist
 
-from .ranks import PRELOAD, SERVER, RankError, Ranks, store
+from .patience import HALF_A_MINUTE, MINUTE, Patience
+from .ranks import PRELOAD, SERVER, OutOfTimeError, RankError, Ranks, store
 
 NAME = "answer"  # of the reader's file, as a module
 
@@ -47,7 +48,7 @@ class Criterion:
     judge: Callable[[list[Any]], None] | None = None
     world: int = 3
     needs: dict[str, str] = field(default_factory=dict)
-    seconds: float = 30  # until its ranks are killed
+    seconds: float = HALF_A_MINUTE  # until its ranks are killed
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,11 @@ def grade(
 ) -> Report:
     """Grade `file` by the criteria of the module `grader`.
 
+    Criteria that hang cost a minute together, however many they are.
+
     Args:
-        seconds: in place of each criterion's own time-out.
+        seconds: in place of each criterion's own time-out; together they may
+            then cost twice that, if it is more than a minute.
 
     Raises:
         CannotGradeError: the file cannot be read, or not be imported.
@@ -122,6 +126,7 @@ def grade(
     imported(file, can_be_loaded)
     outcomes: dict[str, Outcome] = {}
     criteria: list[Criterion] = importlib.import_module(grader).CRITERIA
+    patience = Patience(max(MINUTE, 2 * (seconds or 0)))
     for number, criterion in enumerate(criteria):
         status = {name: outcomes[name].status for name in criterion.needs}
         failed = [name for name in status if status[name] == "failed"]
@@ -135,8 +140,10 @@ def grade(
             found = ("blocked", f"first: {', '.join(missing or failed)}")
         else:
             swapped = [criterion.needs[name] for name in failed]
+            patience.jobs = len(criteria) - number
             job = grader, number, file, swapped
-            found = judged(criterion, seconds or criterion.seconds, *job)
+            asked = seconds or criterion.seconds
+            found = judged(criterion, patience, asked, *job)
         outcomes[criterion.name] = Outcome(
             criterion.name, criterion.points, *found
         )
@@ -144,30 +151,40 @@ def grade(
     return Report(lab, list(outcomes.values()), digest)
 
 
-def judged(criterion: Criterion, seconds: float, *job: Any) -> tuple[str, str]:
+def judged(
+    criterion: Criterion, patience: Patience, asked: float, *job: Any
+) -> tuple[str, str]:
     """A criterion's status, and what helps if it did not pass."""
+    seconds = patience.granted(asked)
     try:
-        results = Ranks(criterion.world, attempt, *job).results(seconds)
-        if criterion.judge:
-            criterion.judge(results)
+        with patience.waiting():
+            results = Ranks(criterion.world, attempt, *job).results(seconds)
+            if criterion.judge:
+                criterion.judge(results)
     except AssertionError as wrong:
         return "failed", f"{wrong}. {criterion.hint}"
     except RankError as error:
         kind, said = error.cause
         if kind == "NotImplementedError":
             return "not attempted", criterion.hint
-        why = said if kind == "AssertionError" else ended_by(error, seconds)
-        return "failed", f"{why}. {criterion.hint}"
+        if kind != "AssertionError":
+            said = ended_by(error, cut=seconds < asked)
+        return "failed", f"{said}. {criterion.hint}"
     return "passed", ""
 
 
-def ended_by(error: RankError, seconds: float) -> str:
-    """Why ranks that had `seconds` came to no end of their own, on a line."""
+def ended_by(error: RankError, cut: bool = False) -> str:
+    """Why ranks came to no end of their own, on a line.
+
+    Args:
+        cut: whether they had less time than they asked for.
+    """
     kind, said = error.cause
     if kind:
         return f"{kind}: {said.strip().partition(chr(10))[0]}"
-    if "no answer" in str(error):
-        return f"it did not end within {seconds:g} s"
+    if isinstance(error, OutOfTimeError):
+        why = ", all that an earlier hang had left for it" if cut else ""
+        return f"it did not end within {error.seconds:.2g} s{why}"
     return f"{error} without a word"
 
 
@@ -202,13 +219,10 @@ def read(file: Path) -> bytes:
 def imported(file: Path, work: Callable[[Path], Any]) -> Any:
     """What `work` finds in a file, in a process that may be killed."""
     try:
-        return Ranks(1, work, file).results(60)[0]
+        return Ranks(1, work, file).results(HALF_A_MINUTE)[0]
     except RankError as error:
-        kind, said = error.cause
-        why = f"{kind}: {said}" if kind else str(error)
-        raise CannotGradeError(
-            f"{file} cannot be imported: {why.partition(chr(10))[0]}"
-        ) from None
+        why = f"{file} cannot be imported: {ended_by(error)}"
+        raise CannotGradeError(why) from None
 
 
 def can_be_loaded(file: Path) -> None:

@@ -10,7 +10,9 @@ import os
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ SERVER = multiprocessing.get_context("forkserver")
 # mode, takes torch._dynamo, which is 3 s for each rank.
 PRELOAD = ["__main__", "torch", "torch.distributed", "torch._dynamo"]
 SERVER.set_forkserver_preload(PRELOAD)
+LEAVE = 5  # seconds in which ranks that have answered may end by themselves
+_UNTIL = ContextVar("_UNTIL", default=float("inf"))
 
 
 class RankError(Exception):
@@ -34,6 +38,26 @@ class RankError(Exception):
     def __init__(self, text: str, cause: tuple[str, str] = ("", "")) -> None:
         super().__init__(text)
         self.cause = cause
+
+
+class OutOfTimeError(RankError):
+    """Ranks had not answered when their `seconds` were over."""
+
+    def __init__(self, text: str, seconds: float) -> None:
+        super().__init__(text)
+        self.seconds = seconds
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Within it, all ranks that are waited for get `seconds` together, whatever
+    time-out each of them is given."""
+    until = min(_UNTIL.get(), time.monotonic() + seconds)
+    before = _UNTIL.set(until)
+    try:
+        yield
+    finally:
+        _UNTIL.reset(before)
 
 
 class Ranks:
@@ -59,7 +83,12 @@ class Ranks:
             self.processes.append(process)
 
     def results(self, timeout: float = 60) -> list[Any]:
-        """What each rank returned, in order. RankError as soon as one fails."""
+        """What each rank returned, in order. RankError as soon as one fails.
+
+        Args:
+            timeout: seconds until OutOfTimeError; fewer within `at_most`.
+        """
+        timeout = max(0, min(timeout, _UNTIL.get() - time.monotonic()))
         deadline = time.monotonic() + timeout
         got: dict[int, Any] = {}
         try:
@@ -70,7 +99,8 @@ class Ranks:
                 ready = wait(open_pipes, max(0, deadline - time.monotonic()))
                 if not ready:
                     missing = sorted(set(range(len(self.pipes))) - set(got))
-                    raise RankError(f"no answer from {missing} in {timeout} s")
+                    told = f"no answer from {missing} in {timeout:.3g} s"
+                    raise OutOfTimeError(told, timeout)
                 failed = []
                 for pipe in ready:
                     rank = self.pipes.index(pipe)  # type: ignore[arg-type]
@@ -83,6 +113,7 @@ class Ranks:
                 if failed:  # the others lost the connection to the first
                     _, rank, failure = min(failed)
                     raise RankError(f"rank {rank}:\n{failure}", got[rank])
+            deadline = time.monotonic() + LEAVE
             for process in self.processes:
                 process.join(max(0, deadline - time.monotonic()))
             return [got[rank] for rank in range(len(self.pipes))]
