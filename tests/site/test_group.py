@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.makefile import rules
 from tests.packages import hiding_all_but
 
 from .conftest import ROOT, copy_repository, run
@@ -86,13 +87,11 @@ def test_the_site_is_built_from_the_group_alone(
 def test_what_make_runs_with_the_group_alone_imports_no_more(
     alone: Path,
 ) -> None:
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    rules = re.findall(r"^[a-z-]+:(.*?##.*\n(?:\t.*\n)*)", makefile, re.M)
     modules = {
         module
-        for rule in rules
-        if "$(VENV)/.site" in rule and "$(VENV)/.all" not in rule
-        for module in re.findall(r"python -m (lockstep[\w.]+)", rule)
+        for rule in rules().values()
+        if "$(VENV)/.site" in rule.needs and "$(VENV)/.all" not in rule.needs
+        for module in re.findall(r"python -m (lockstep[\w.]+)", rule.recipe)
     }
     assert {"lockstep.site.links", "lockstep.site.labs"} < modules
     imports = "\n".join(f"import {module}" for module in sorted(modules))
