@@ -26,19 +26,39 @@ from .conftest import ROOT, SPECIMEN, Site
 SCHEMES = {"light": "default", "dark": "slate"}
 PHONE: Any = {"width": 360, "height": 800}
 FIRST_LOAD = 350_000  # bytes that travel, but for what draws diagrams
-# Of pages that one template makes, some stand for all where a look takes long.
-REFERENCE = "reference/api/"
-QUESTIONS = "practice/questions/"
+# A page of each kind: every template, and whatever only some pages have. They
+# stand for all on every day but one of a week.
 SAMPLE = {
-    f"{REFERENCE}interview/",
-    f"{REFERENCE}bio/pair_sharding/",
-    f"{REFERENCE}cli/bug/",
-    f"{REFERENCE}planner/memory/",
-    f"{REFERENCE}trainer/step/",
-    QUESTIONS,
-    f"{QUESTIONS}five-seeds/",
-    f"{QUESTIONS}more-workers/",
+    "",
+    "biotech/sequence-and-structure/",  # formulas and a chart
+    "cheat-sheet/",
+    "concepts/collectives/",  # recorded outputs
+    "concepts/parallelism/",  # the most diagrams
+    "handbook/",  # the longest
+    "labs/lab-03-sharding/",  # a notebook
+    "performance/profiling/",  # traces
+    "planner/",
+    "plain/",
+    "practice/cards/",
+    "practice/drills/drill-2-distributed/",
+    "practice/estimation/",
+    "practice/find-the-bug/",
+    "practice/interview-map/",  # wide tables
+    "practice/labs/lab-09-interview-scenarios/",
+    "practice/mock-interview/",
+    "practice/questions/",
+    "practice/questions/five-seeds/",
+    "practice/walkthrough/",
+    "reference/api/",
+    "reference/api/trainer/step/",
+    "reference/glossary/",
+    "reliability/silent-failures/",  # the most folds
 }
+whole = pytest.mark.parametrize(
+    "whole",
+    [False, pytest.param(True, marks=pytest.mark.weekly)],
+    ids=["sample", "all"],
+)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -66,7 +86,7 @@ new PerformanceObserver((list) => {
 INDEX = "search/search_index.json"
 MODULE = (SPECIMEN / "module.py").read_text("utf-8")
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("site")]
 
 
 @pytest.fixture(scope="module")
@@ -129,18 +149,15 @@ class Visit:
             given,
         )
 
-    def pages(self, *alike: str) -> dict[str, str]:
-        """The HTML of each page by address; of those below an address in
-        `alike` the sample's."""
-        return {
-            address: html
-            for address, html in self.site.pages().items()
-            if address in SAMPLE or not address.startswith(alike)
-        }
+    def pages(self, whole: bool) -> dict[str, str]:
+        """The HTML of each page by address: all of them, or the sample's."""
+        found = self.site.pages()
+        assert found.keys() >= SAMPLE
+        return found if whole else {one: found[one] for one in sorted(SAMPLE)}
 
-    def walk(self, *alike: str) -> Iterator[tuple[str, str]]:
+    def walk(self, whole: bool) -> Iterator[tuple[str, str]]:
         """Each page's address and HTML, once a click has led there."""
-        pages = self.pages(*alike)
+        pages = self.pages(whole)
         self.open("plain/")
         assert not any("mermaid/" in url for url in self.requests)
         self.page.evaluate("window.kept = true")
@@ -197,11 +214,12 @@ class Visit:
             self.faults.append(f"{response.status}: {response.url}")
 
 
+@whole
 def test_every_page_loads_clean_and_light_and_keeps_its_place(
-    browser: Browser, site: Site
+    browser: Browser, site: Site, whole: bool
 ) -> None:
     with Visit(browser, site) as visit:
-        for address, html in visit.pages(REFERENCE).items():
+        for address, html in visit.pages(whole).items():
             visit.requests.clear()
             page = visit.open(address)
             assert drawings(page) == html.count('class="mermaid"'), address
@@ -271,16 +289,16 @@ def test_a_page_reaches_no_other_host(browser: Browser, site: Site) -> None:
         assert len(blocked) >= 3, visit.faults
 
 
+@whole
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_instant_navigation_is_clean_and_every_page_accessible(
-    browser: Browser, site: Site, scheme: Any
+    browser: Browser, site: Site, scheme: Any, whole: bool
 ) -> None:
     with Visit(browser, site, color_scheme=scheme) as visit:
         axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
         visit.context.add_init_script(path=axe)
         page = visit.page
-        # A phone sees each question, and all rules are asked of it there.
-        for address, html in visit.walk(REFERENCE, QUESTIONS):
+        for address, html in visit.walk(whole):
             shown = page.locator("body").get_attribute("data-md-color-scheme")
             assert shown == SCHEMES[scheme]
             assert drawings(page) == html.count('class="mermaid"'), address
@@ -313,14 +331,15 @@ def violations(page: Page, scheme: str) -> list[Any]:
     ]
 
 
+@whole
 def test_every_page_can_be_read_on_a_phone(
-    browser: Browser, site: Site
+    browser: Browser, site: Site, whole: bool
 ) -> None:
     phone: Any = {"viewport": PHONE, "has_touch": True}
     with Visit(browser, site, **phone) as visit:
         axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
         visit.context.add_init_script(path=axe)
-        for address, _ in visit.walk(REFERENCE):
+        for address, _ in visit.walk(whole):
             page = visit.page
             page.evaluate(UNFOLD)
             assert page.evaluate(WIDER_THAN_THE_SCREEN) == [], address
@@ -404,12 +423,13 @@ def folded(page: Page) -> Locator:
     return page.get_by_role("main").get_by_text("Samples in a step.")
 
 
+@whole
 def test_without_scripts_every_page_can_be_read(
-    browser: Browser, site: Site
+    browser: Browser, site: Site, whole: bool
 ) -> None:
     with Visit(browser, site, java_script_enabled=False) as visit:
         page = visit.page
-        for address in site.pages():
+        for address in visit.pages(whole):
             page.goto(site.address + address)
             assert page.locator("article").evaluate(UNSEEN) == [], address
         page.goto(site.address + "plain/")

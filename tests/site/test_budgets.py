@@ -33,7 +33,16 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.parametrize("page", PAGES)
+# Each load takes ten seconds: the longest page and a notebook stand for all.
+@pytest.mark.parametrize(
+    "page",
+    [
+        one
+        if one in ("handbook/", "labs/lab-03-sharding/")
+        else pytest.param(one, marks=pytest.mark.weekly)
+        for one in PAGES
+    ],
+)
 def test_lighthouse_finds_nothing_to_mend(site: Site, page: str) -> None:
     report = lighthouse(site.address + page, "mobile", EXACT)
     assert scores(report) == dict.fromkeys(EXACT, 1.0), failures(report)

@@ -14,7 +14,9 @@ from lockstep.exercises.grading.criteria import (
     CannotGradeError,
     Criterion,
     grade,
+    judged,
 )
+from lockstep.exercises.grading.patience import Patience
 from lockstep.exercises.grading.ranks import PRELOAD, SERVER
 from lockstep.exercises.labs import Lab, labs
 
@@ -78,17 +80,47 @@ def test_the_starter_scores_nothing_and_is_not_attempted(
     assert found <= {"not attempted", "blocked"}
 
 
-@pytest.mark.parametrize(
+each_mistake = pytest.mark.parametrize(
     ("lab", "path"), WRONG, ids=[f"{lab.number}-{p.stem}" for lab, p in WRONG]
 )
+
+
+@each_mistake
 def test_a_mistake_costs_the_criterion_that_it_breaks(
     lab: Lab, path: Path
 ) -> None:
+    """As far as the criteria go that it says it fails; those stand on others
+    that pass. Which of the rest it fails is asked of the whole grading."""
+    seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
+    named = mistakes(lab, path)
+    for number, criterion in enumerate(criteria(lab)):
+        if criterion.name in named:
+            swapped = [criterion.needs[x] for x in named & {*criterion.needs}]
+            job = lab.grader, number, path, swapped
+            status, hint = judged(criterion, Patience(), seconds, *job)
+            assert status == "failed", (criterion.name, status, hint)
+            assert hint
+
+
+def assert_costs_its_own(lab: Lab, path: Path) -> None:
+    """What it says it fails, it fails, and nothing else."""
     seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
     report = grade(lab.number, lab.grader, path, seconds)
     failed = {c.name for c in report.criteria if c.status == "failed"}
     assert failed == mistakes(lab, path), report.criteria
     assert all(c.hint for c in report.criteria if c.status == "failed")
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+def test_a_mistake_costs_no_other_criterion(lab: Lab) -> None:
+    """The first mistake of each lab, by name; all of them once a week."""
+    assert_costs_its_own(lab, min(path for one, path in WRONG if one == lab))
+
+
+@pytest.mark.weekly
+@each_mistake
+def test_no_mistake_costs_another_criterion(lab: Lab, path: Path) -> None:
+    assert_costs_its_own(lab, path)
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
