@@ -14,7 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SLOW
 from tests.makefile import make, rules
 from tests.packages import GROUPS, PROJECT, brought
 
@@ -207,3 +207,7 @@ def test_what_is_made_is_ignored_and_what_is_written_is_not() -> None:
         "package-lock.json",
     ]
     assert [path for path in written if ignored(path)] == []
+
+
+def test_what_is_slow_is_there() -> None:
+    assert [one for one in SLOW if not (ROOT / one).exists()] == []
