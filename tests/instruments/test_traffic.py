@@ -9,8 +9,13 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.nn import functional as differentiable
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.instruments.traffic import Call, Traffic
 from tests.ranks import run_ranks, store
@@ -42,6 +47,11 @@ def messages() -> None:
     ]
     for work in under_way:
         work.wait()
+
+
+def coalesced() -> None:
+    with dist._coalescing_manager():
+        dist.all_reduce(numbers(8))
 
 
 # 32 bytes in all by each, whichever of torch's functions is called.
@@ -87,11 +97,62 @@ def seen(way: str) -> list[Call]:
     warnings.simplefilter("ignore", FutureWarning)  # names of torch before 2.13
     rank = int(os.environ["RANK"])
     dist.init_process_group("gloo", store=store(), rank=rank, world_size=RANKS)
-    act = messages if way == "messages" else WAYS[way][1]
+    act = {**OWN, **{name: act for name, (_, act) in WAYS.items()}}.get(way)
+    act = act or TORCHS[way][0]
     with Traffic() as traffic:
         act()
         dist.barrier()
     return traffic.calls
+
+
+def of_ddp() -> None:
+    replica = DistributedDataParallel(nn.Linear(8, 1, bias=False))
+    replica(numbers(8)).sum().backward()
+
+
+def of_fsdp() -> None:
+    module = nn.Linear(4, 2, bias=False)
+    fully_shard(module)(numbers(4)).sum().backward()
+
+
+def of_zero() -> None:
+    weights = [nn.Parameter(numbers(8)) for _ in range(2)]
+    optimizer = ZeroRedundancyOptimizer(weights, torch.optim.SGD, lr=1)
+    for weight in weights:
+        weight.grad = numbers(8)
+    optimizer.step()
+
+
+def of_dtensor() -> None:
+    mesh = init_device_mesh("cpu", (RANKS,))
+    distribute_tensor(numbers(8), mesh, [Shard(0)]).full_tensor()
+
+
+# Which of torch's modules calls the collectives, if the reader's code does not.
+TORCHS: dict[str, tuple[Callable[[], Any], str]] = {
+    "ddp": (of_ddp, "torch.autograd.graph"),  # from C++, within the engine
+    "fsdp": (of_fsdp, "torch.distributed.fsdp."),
+    "zero": (of_zero, "torch.distributed.optim."),
+    "dtensor": (of_dtensor, "torch.distributed.tensor."),
+}
+
+
+def gradient_of_a_collective() -> None:
+    differentiable.all_reduce(numbers(8).requires_grad_()).sum().backward()
+
+
+def gradient_of_a_functional_one() -> None:
+    own = numbers(4).requires_grad_()
+    every = functional.all_gather_tensor_autograd(own, 0, dist.group.WORLD)
+    every.sum().backward()
+
+
+OWN: dict[str, Callable[[], Any]] = {
+    "messages": messages,
+    "gradient": gradient_of_a_collective,
+    "functional gradient": gradient_of_a_functional_one,
+    "coalesced": coalesced,
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -109,6 +170,21 @@ def test_a_message_has_its_peer() -> None:
             Call("recv", 32, RANKS, 1 - rank),
         ]
         assert [call.sent for call in calls] == [32, 0]
+
+
+@pytest.mark.parametrize("way", [*WAYS, *OWN])
+def test_a_call_of_ones_own_is_known_as_such(way: str) -> None:
+    for calls in run_ranks(RANKS, seen, way):
+        assert calls
+        assert not any(call.by_torch for call in calls)
+        assert calls[0].by == __name__
+
+
+@pytest.mark.parametrize("way", TORCHS)
+def test_what_torch_calls_by_itself_is_known_as_such(way: str) -> None:
+    for calls in run_ranks(RANKS, seen, way):
+        assert any(call.by_torch for call in calls)
+        assert any(call.by.startswith(TORCHS[way][1]) for call in calls)
 
 
 def test_bytes_sent_are_the_planners() -> None:

@@ -1,10 +1,12 @@
 """The memory that a rank holds in tensors, from what its operators make."""
 
 import weakref
+from collections.abc import Iterator
 from time import monotonic, sleep
 from typing import Any
 
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from .traffic import Traffic
@@ -42,9 +44,18 @@ class Memory(Traffic):
     ) -> Any:
         """Let it happen, and look."""
         result = super().__torch_dispatch__(func, types, args, kwargs)
-        for one in tree_leaves(result):
-            if isinstance(one, Tensor):
+        for leaf in tree_leaves(result):
+            for one in held(leaf):
                 storage = one.untyped_storage()
                 self.storages[storage._cdata] = weakref.ref(storage)
         self.peak = max(self.peak, self.live)
         return result
+
+
+def held(leaf: Any) -> Iterator[Tensor]:
+    """The tensors with memory of their own: of a DTensor, this rank's part."""
+    if is_traceable_wrapper_subclass(leaf):
+        for name in leaf.__tensor_flatten__()[0]:
+            yield from held(getattr(leaf, name))
+    elif isinstance(leaf, Tensor):
+        yield leaf

@@ -1,7 +1,8 @@
 """The communication that a rank starts, seen in torch's dispatcher: whatever
 name it was imported by, in hooks and in autograd, functional or in place."""
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch.distributed as dist
@@ -29,6 +30,20 @@ OPS = {
 }
 
 
+# Torch's functions that are collectives or messages, whoever calls them.
+COLLECTIVES = (
+    "torch.distributed.distributed_c10d",
+    "torch.distributed.c10d_logger",
+    "torch.distributed._functional_collectives",
+    "torch.distributed.nn.functional",
+)
+# What lies between one of them and the dispatcher, or between two of them.
+BETWEEN = (
+    *("torch._compile", "torch._dynamo", "torch._library", "torch._ops"),
+    *("torch.autograd.function", "contextlib", "typing_extensions", __name__),
+)
+
+
 @dataclass(frozen=True)
 class Call:
     """One collective or message that this rank took part in."""
@@ -37,6 +52,14 @@ class Call:
     bytes: int  # of the whole buffer, as nccl-tests counts
     ranks: int  # in the group
     peer: int | None = None  # a message's other end, as a global rank
+    # The module whose code asked for it.
+    by: str = field(default="", compare=False)
+
+    @property
+    def by_torch(self) -> bool:
+        """Whether torch asked for it by itself, as its own DDP and FSDP do."""
+        collective = self.by.startswith(COLLECTIVES)
+        return self.by.startswith("torch.") and not collective
 
     @property
     def sent(self) -> float:
@@ -87,11 +110,29 @@ class Traffic(TorchDispatchMode):
             if op:
                 names = [argument.name for argument in func._schema.arguments]
                 given = dict(zip(names, args, strict=False)) | (kwargs or {})
-                self.events.append(_call(op, given))
+                self.events.append(_call(op, given, caller()))
         return func(*args, **(kwargs or {}))
 
 
-def _call(op: str, given: dict[str, Any]) -> Call:
+def caller() -> str:
+    """The module that asked for the collective which is now dispatched.
+
+    If a hook of torch's C++ asks, there is no Python between the collective and
+    autograd's engine. What a collective's own gradient sends is asked for by
+    the collective.
+    """
+    frame, found, passed = sys._getframe(1), "", ""
+    while frame.f_back:
+        found = str(frame.f_globals.get("__name__"))
+        if found.startswith(COLLECTIVES):
+            passed = found
+        elif not found.startswith(BETWEEN):
+            break
+        frame = frame.f_back
+    return passed if passed and found == "torch.autograd.graph" else found
+
+
+def _call(op: str, given: dict[str, Any], by: str) -> Call:
     if "process_group" in given:
         group = dist.ProcessGroup.unbox(given["process_group"])
     else:
@@ -108,7 +149,7 @@ def _call(op: str, given: dict[str, Any]) -> Call:
         peer = dist.get_process_group_ranks(group)[peer]
     ranks = group.size()
     parts = ranks if op == "all_gather" else 1
-    return Call(op, parts * nbytes(buffer), ranks, peer)
+    return Call(op, parts * nbytes(buffer), ranks, peer, by)
 
 
 def nbytes(found: Tensor | list[Any]) -> int:

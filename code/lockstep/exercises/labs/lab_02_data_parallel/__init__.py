@@ -10,5 +10,6 @@ parameter sees its gradient arrive; a full bucket's all-reduce starts at once,
 and the optimizer waits for all of them.
 
 The grader compares gradients with one process, counts all-reduces and bytes,
-and lets one rank hold up the others: who waits inside a hook waits for ever.
+and lets one rank hold up the others: who waits inside a hook waits for ever. It
+also looks at whose code starts the all-reduces, yours or torch's.
 """

@@ -1,6 +1,8 @@
 """Lab 02: what data parallelism must hold."""
 
+import sys
 from copy import deepcopy
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -130,6 +132,46 @@ def are_equal(states: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
         for name, value in state.items():
             told = f"rank {rank} starts with {name} = {value}"
             assert value == right[name], f"{told}, rank 0 with {right[name]}"
+
+
+def has_hooks_of_its_own(answer: ModuleType) -> None:
+    """Of four layers in two buckets: whose code asks for the all-reduces, and
+    which gradients it hears of."""
+    module = layers(4)
+    arrived: list[int] = []
+
+    def arrive(number: int, _: Tensor) -> None:
+        arrived.append(number)
+
+    for number, layer in enumerate(module):  # before the answer's own hooks
+        layer.get_parameter("weight").register_hook(partial(arrive, number))
+    model = answer.DataParallel(module, bucket_mb=2 / KIB)
+    found = loss(model)
+    with Traffic() as traffic:
+        found.backward()
+        model.wait_for_gradients()
+    calls = [call for call in traffic.calls if call.bytes > SMALL]
+    torchs = [call for call in calls if call.by_torch]
+    told = f"torch itself starts {len(torchs)} of {len(calls)} all-reduces"
+    assert not torchs, f"{told} of a step, and not your code"
+
+    arrived.clear()
+    heard: set[int] = set()
+
+    def watch(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is not arrive.__code__ and arrived:
+            heard.add(arrived[-1])  # and the next one is not there yet
+
+    found = loss(model)
+    sys.setprofile(watch)  # sees every call of a Python function, as a hook is
+    try:
+        found.backward()
+    finally:
+        sys.setprofile(None)
+    model.wait_for_gradients()
+    missed = ", ".join(str(n) for n in range(4) if n not in heard)
+    told = f"the gradients of layers {missed} of 0 to 3 arrive"
+    assert not missed, f"{told}, and no code of yours runs"
 
 
 def takes_means(answer: ModuleType) -> None:
@@ -277,6 +319,14 @@ CRITERIA = [
         are_equal,
     ),
     Criterion(
+        "hooks and all_reduce",
+        10,
+        "Register a hook on each parameter, and let the one that fills a bucket"
+        " call dist.all_reduce.",
+        has_hooks_of_its_own,
+        world=2,
+    ),
+    Criterion(
         "mean of gradients",
         15,
         "Divide by the ranks. Each step begins anew: nothing has arrived yet.",
@@ -284,10 +334,11 @@ CRITERIA = [
     ),
     Criterion(
         "buckets",
-        15,
+        10,
         "Walk backwards; count bytes; each dtype fills a bucket of its own.",
         fills_buckets,
         world=2,
+        needs={"hooks and all_reduce": ""},
     ),
     Criterion(
         "overlap",
@@ -295,6 +346,7 @@ CRITERIA = [
         "The last layer's gradient comes first. Start then, and wait later.",
         overlaps,
         world=2,
+        needs={"hooks and all_reduce": ""},
     ),
     Criterion(
         "shared and frozen",
@@ -305,7 +357,7 @@ CRITERIA = [
     ),
     Criterion(
         "unused",
-        15,
+        10,
         "All ranks start all-reduces in one order, and zeros are not None.",
         waits_for_no_unused,
         world=2,
@@ -322,5 +374,6 @@ CRITERIA = [
         5,
         "Nothing but gradients travels in a step, and each of them once.",
         sends_gradients_once,
+        needs={"hooks and all_reduce": ""},
     ),
 ]

@@ -9,5 +9,6 @@ is gathered just before, and freed right after; its gradients are
 reduce-scattered, so that a rank gets the mean of its own part alone.
 
 The grader compares with training on one process. It measures the bytes that a
-rank keeps and those that it sends, and holds them against the planner's.
+rank keeps and those that it sends, and holds them against the planner's. And it
+looks at whose code calls the collectives, yours or torch's.
 """

@@ -289,15 +289,33 @@ def keeps_little(answer: ModuleType) -> None:
     )
 
 
-def sends_little(answer: ModuleType) -> None:
-    """As few bytes as theory asks for."""
+def sent(answer: ModuleType) -> tuple[Traffic, Traffic]:
+    """Of both passes through three layers, and of a step on nine parameters."""
     model = named(answer, "ShardedDataParallel")(layers(3))
     params = parameters(*[WIDTH] * 9)
     optimizer = named(answer, "ShardedOptimizer")(params, SGD, lr=0.1)
     x = drawn(dist.get_rank(), 1, WIDTH)
-    with Traffic() as traffic:
+    with Traffic() as passes:
         model(x).sum().backward()
         model.wait_for_gradients()
+    with Traffic() as step:
+        turn(optimizer, params, 0)
+    return passes, step
+
+
+def by_collectives_alone(answer: ModuleType) -> None:
+    """Whoever shards calls them, and torch's own sharding does not."""
+    whats = "ShardedDataParallel", "ShardedOptimizer"
+    for what, traffic in zip(whats, sent(answer), strict=True):
+        calls = traffic.calls
+        torchs = [call for call in calls if call.by_torch]
+        told = f"{len(torchs)} of {len(calls)} collectives of {what} are called"
+        assert not torchs, f"{told} by {torchs[0].by}, not by your code"
+
+
+def sends_little(answer: ModuleType) -> None:
+    """As few bytes as theory asks for."""
+    traffic, step = sent(answer)
     size = 4 * 3 * WIDTH * (WIDTH + 1)
     ops = ("all_gather", "all_gather", "reduce_scatter")
     most = sum(Call(op, size, dist.get_world_size()).sent for op in ops)
@@ -307,11 +325,9 @@ def sends_little(answer: ModuleType) -> None:
         f" the parameters have {size}"
     )
     assert traffic.sent <= most, told
-    with Traffic() as traffic:
-        turn(optimizer, params, 0)
-    most = 4 * WIDTH * len(params)
-    told = f"step sends {traffic.sent:g} bytes; the parameters have {most}"
-    assert traffic.sent <= most, told
+    most = 4 * WIDTH * 9
+    told = f"step sends {step.sent:g} bytes; the parameters have {most}"
+    assert step.sent <= most, told
 
 
 def names_them(answer: ModuleType) -> None:
@@ -370,8 +386,15 @@ def rounds_little(answer: ModuleType) -> None:
 
 CRITERIA = [
     Criterion(
+        "collectives alone",
+        6,
+        "Call torch.distributed's collectives in both classes yourself; torch's"
+        " own sharding stays out of it.",
+        by_collectives_alone,
+    ),
+    Criterion(
         "step",
-        14,
+        12,
         "Step what is yours, then let everybody have it.",
         steps,
     ),
@@ -391,13 +414,13 @@ CRITERIA = [
     ),
     Criterion(
         "training",
-        16,
+        14,
         "A mean over ranks of means over equal batches; gradients add up.",
         trains,
     ),
     Criterion(
         "memory",
-        14,
+        12,
         "Look who still refers to what is whole: modules, graphs, hooks.",
         keeps_little,
     ),
@@ -406,6 +429,7 @@ CRITERIA = [
         10,
         "Two gathers and one reduce-scatter; a step gathers once.",
         sends_little,
+        needs={"collectives alone": ""},
     ),
     Criterion(
         "full parameters",
