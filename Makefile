@@ -92,6 +92,13 @@ UNCOVERED := tests/site tests/launch tests/bio/asked tests/experiments/chaos \
         test_rehearsal.py) \
     $(patsubst %,tests/trainer/test_%.py,elastic launch restart resume)
 
+# In clones of HEAD, with an environment of its own: it needs nothing of ours.
+.PHONY: door
+door: .cache/door/.ready ## What a newcomer does first, in a new clone of HEAD
+	mkdir -p $(REPORTS)
+	.cache/door/bin/python -m $(PYTEST) -c tests/door/pytest.ini \
+	    --junit-xml $(REPORTS)/door.xml tests/door
+
 # Tests of code and blocks of pages together: while one waits, others compute.
 .PHONY: test-quick
 test-quick: install ## Tests and blocks of pages that are not marked slow
@@ -255,7 +262,7 @@ lock: ## Renew constraints.txt: the newest versions that go together
 	    .cache/lock/bin/python -m pip install '$(TORCH)'; \
 	    .cache/lock/bin/python -m pip install --editable '.[bio]' \
 	        --group site --group test --group bench --group notebook \
-	        --group canary)
+	        --group canary --group door)
 	.cache/lock/bin/python -m pip freeze --all --exclude setuptools \
 	    --exclude lockstep-handbook \
 	    | sed -E '/^(nvidia|cuda|triton)/d; s/\+[a-z0-9.]+$$//' \
@@ -284,6 +291,14 @@ $(PINS): always
 	@{ sed '/^torch==/d' constraints.txt; echo "$(TORCH)"; } > $@.new
 	@cmp -s $@.new $@ || { .ci/quietly .cache/logs/pip.log "Renewing pip" \
 	    "$(PIP) --constraint $@.new 'pip>=25.1'" && mv $@.new $@; }
+
+.cache/door/.ready: constraints.txt pyproject.toml
+	$(call quietly,door,Installing what looks at the door, \
+	    $(PYTHON) -m venv --clear .cache/door; \
+	    .cache/door/bin/python -m pip install 'pip>=25.1'; \
+	    .cache/door/bin/python -m pip install --group door \
+	        --constraint constraints.txt)
+	@touch $@
 
 # Without its dependencies: the site is built with no torch. npm works beside
 # pip, from the node that came first. Most of what is installed is never

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+collect_ignore = ["door"]  # `make door` runs them, and takes minutes
 # Files and folders that `make test` leaves to `make test-all`: kills and
 # restarts, every wrong answer, pages in a browser, and pages whose commands
 # train for long. They take two thirds of the time.
