@@ -48,10 +48,10 @@ check: lint ## Lint, and the tests of what has changed since main
 	$(BIN)python -m lockstep.site.affected
 
 .PHONY: test
-test: lint test-quick ## Lint, and every test that is not slow
+test: lint test-code test-more test-pages ## Lint, and every test that is not slow
 
 .PHONY: test-all
-test-all: lint test-code test-more test-pages shown-lines evidence ## All that CI asks
+test-all: test shown-lines evidence ## And the slow ones: all that CI asks
 
 .PHONY: install
 install: $(VENV)/.all ## Put everything into .venv
@@ -85,13 +85,6 @@ lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 # `loadgroup`, so that the blocks of one page can share a worker.
 PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup
 
-# Coverage takes half as much again, so these go without it: either no page shows
-# a line that they run, or other tests run it too. `shown-lines` would tell.
-UNCOVERED := tests/site tests/launch tests/bio/asked tests/experiments/chaos \
-    $(addprefix tests/exercises/,bugs drills/test_stages.py labs/test_labs.py \
-        test_rehearsal.py) \
-    $(patsubst %,tests/trainer/test_%.py,elastic launch restart resume)
-
 # In clones of HEAD, with an environment of its own: it needs nothing of ours.
 .PHONY: door
 door: .cache/door/.ready ## What a newcomer does first, in a new clone of HEAD
@@ -99,33 +92,38 @@ door: .cache/door/.ready ## What a newcomer does first, in a new clone of HEAD
 	.cache/door/bin/python -m $(PYTEST) -c tests/door/pytest.ini \
 	    --junit-xml $(REPORTS)/door.xml tests/door
 
-# Tests of code and blocks of pages together: while one waits, others compute.
-.PHONY: test-quick
-test-quick: install ## Tests and blocks of pages that are not marked slow
-	mkdir -p $(REPORTS)
-	$(BIN)$(PYTEST) --codeblocks --warm -m "not slow and not weekly" \
-	    --junit-xml $(REPORTS)/quick.xml tests docs README.md
+# What `make test` leaves out, `make test-all` asks too. There the first part runs
+# under coverage, which takes half as much again.
+SPACE := $() $()
+DAILY := not slow and not weekly
+COVER :=
+test-all shown-lines evidence: DAILY := not weekly
+test-all shown-lines: COVER := coverage run -m$(SPACE)
+
+# What no page shows a line of, or other tests run too. `shown-lines` would tell.
+UNCOVERED := tests/site tests/launch tests/bio/asked tests/experiments/chaos \
+    $(addprefix tests/exercises/,bugs drills/test_stages.py labs/test_labs.py \
+        test_rehearsal.py) \
+    $(patsubst %,tests/trainer/test_%.py,elastic launch restart resume)
 
 .PHONY: test-code
-test-code: install ## The tests of what pages show, under coverage
+test-code: install ## The tests of what pages show
 	rm -rf .cache/coverage
 	mkdir -p .cache/coverage $(REPORTS)
-	$(BIN)coverage run -m $(PYTEST) $(addprefix --ignore ,$(UNCOVERED)) \
+	$(BIN)$(COVER)$(PYTEST) -m "$(DAILY)" $(addprefix --ignore ,$(UNCOVERED)) \
 	    --junit-xml $(REPORTS)/code.xml
-	$(BIN)coverage combine --quiet
-	$(BIN)coverage json --quiet
 
 .PHONY: test-more
 test-more: install ## All other tests: faults, hosts, wrong answers, browser
 	mkdir -p $(REPORTS)
-	$(BIN)$(PYTEST) --junit-xml $(REPORTS)/more.xml $(UNCOVERED)
+	$(BIN)$(PYTEST) -m "$(DAILY)" --junit-xml $(REPORTS)/more.xml $(UNCOVERED)
 
 # Outside coverage: a block that a page runs is not a test of its lines.
 .PHONY: test-pages
 test-pages: install ## The code blocks of the pages and of the README
 	mkdir -p $(REPORTS)
-	$(BIN)$(PYTEST) --codeblocks --warm --junit-xml $(REPORTS)/pages.xml \
-	    docs README.md
+	$(BIN)$(PYTEST) -m "$(DAILY)" --codeblocks --warm \
+	    --junit-xml $(REPORTS)/pages.xml docs README.md
 
 # Matrices and walks whose thin slice runs every day, and all blocks of pages
 # and notebooks with interpreters that start cold.
@@ -139,6 +137,8 @@ test-weekly: install ## What is long by nature; CI runs it each week
 
 .PHONY: shown-lines
 shown-lines: test-code ## Every line that a page shows is run by a test
+	$(BIN)coverage combine --quiet
+	$(BIN)coverage json --quiet
 	$(BIN)python -m lockstep.site.shown_lines
 
 .PHONY: evidence

@@ -1,6 +1,7 @@
 """The commands that README.md and CONTRIBUTING.md tell, and who runs them.
 
-`make TARGET` is run by CI: by a stage of `.ci/run`, or by a job of a workflow.
+`make TARGET` is run by CI: by a stage of `.ci/run`, by a test of the
+door, or by a job of a workflow.
 All other commands are run as they are printed by
 `tests/door/test_documented.py`, where only README's commands have been.
 """
@@ -117,6 +118,9 @@ def made_in_ci() -> dict[str, str]:
     for stage, command in stages:
         for name in command.split()[1:]:
             reach(name, f"stage {stage} of .ci/run")
+    for path in sorted((ROOT / "tests/door").glob("*.py")):
+        for name in re.findall(r'\bmake(?: |", ")([\w-]+)', path.read_text()):
+            reach(name, "stage door of .ci/run")
     for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
         for job, steps in workflow(path.name)["jobs"].items():
             for command in runs(steps):

@@ -8,7 +8,7 @@ from pathlib import Path
 PINS = Path("constraints.txt").read_text("utf-8")
 COLAB = tomllib.loads(Path("tests/data/colab.toml").read_text("utf-8"))
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
-PYTHON = "3.11"
+PYTHON, NEWEST = "3.11", "3.13"  # what README says, and a test compares
 
 (pinned,) = re.findall(r"^torch==.+$", PINS, re.M)
 (lowest,) = (d for d in PROJECT["dependencies"] if d.startswith("torch>="))
@@ -16,6 +16,7 @@ rows = [
     {"name": "lowest", "torch": lowest.replace(">", "="), "python": PYTHON},
     {"name": "pinned", "torch": pinned, "python": PYTHON},
     {"name": "newest", "torch": "torch", "python": PYTHON},
+    {"name": "newest Python", "torch": pinned, "python": NEWEST},
     {
         "name": "Colab",
         "torch": f"torch=={COLAB['torch']}",

@@ -93,9 +93,12 @@ def test_a_mistake_costs_the_criterion_that_it_breaks(
     that pass. Which of the rest it fails is asked of the whole grading."""
     seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
     named = mistakes(lab, path)
+    assert named
+    assert named <= {criterion.name for criterion in criteria(lab)}
     for number, criterion in enumerate(criteria(lab)):
         if criterion.name in named:
             swapped = [criterion.needs[x] for x in named & {*criterion.needs}]
+            assert all(swapped), f"{criterion.name} would be blocked"
             job = lab.grader, number, path, swapped
             status, hint = judged(criterion, Patience(), seconds, *job)
             assert status == "failed", (criterion.name, status, hint)
