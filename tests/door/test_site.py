@@ -26,8 +26,9 @@ pytestmark = pytest.mark.xdist_group("site")
 
 # What reaches a reader of what pip and npm say.
 NOISE = re.compile(
-    r"npm (warn|notice)|added \d+ packages|WARNING: |\[notice\]|Collecting "
-    r"|Successfully installed|Traceback"
+    r"^(npm (warn|notice)|added \d+ packages|WARNING: |\[notice\]|Collecting "
+    r"|Successfully installed|Traceback)",
+    re.M,
 )
 
 
@@ -125,7 +126,7 @@ def test_a_new_clone_serves_the_home_page(served: Served) -> None:
         ("planner/", "Llama 3"),
         ("practice/labs/lab-01-collectives/", "Open in Colab"),
         ("labs/lab-01-collectives/", "FILES"),
-        ("reference/api/cli/quiz/", "Cards in the terminal"),
+        ("reference/api/cli/quiz/", "cards in the terminal"),
         ("llms.txt", "# Lockstep"),
     ],
 )
