@@ -1,6 +1,7 @@
 """`make check` runs the tests of what has changed, and names what it leaves."""
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,11 @@ def test_what_is_deleted_asks_for_nothing() -> None:
     assert of("code/lockstep/bio/gone.py") == affected.Affected()
 
 
-def test_what_takes_too_long_is_left_and_the_nearest_is_kept() -> None:
+def test_what_takes_too_long_is_left_and_the_nearest_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path = "code/lockstep/trainer/order.py"
+    monkeypatch.setattr(affected, "durations", lambda root: Counter())
     whole, some = of(path), of(path, budget=11)
     assert some.tests == whole.tests[: len(some.tests)]
     assert some.tests[0] == "tests/trainer/test_order.py"
