@@ -200,7 +200,8 @@ def outlive_the_watchdog(settings: dict[str, Any], at: int) -> list[str]:
 @pytest.mark.parametrize("at", [1, 10])
 def test_the_watchdog_ends_with_the_run(at: int, tmp_path: Path) -> None:
     """However that ends: by an error after the first step, or the last one."""
-    settings = SMALL | {"run_dir": tmp_path, "max_steps": 2}
+    patient = {"timeout_seconds": PATIENCE}  # nothing hangs here
+    settings = SMALL | patient | {"run_dir": tmp_path, "max_steps": 2}
     (threads,) = ranks.run_ranks(1, outlive_the_watchdog, settings, at)
     assert "watchdog" not in threads
     assert not list((tmp_path / "stacks").iterdir())

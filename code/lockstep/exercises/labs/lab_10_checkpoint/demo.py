@@ -6,21 +6,18 @@ then the file.
 
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from lockstep.exercises.grading.criteria import load
-from lockstep.trainer.extensions.launcher import run_and_leave
+from lockstep.exercises.labs.demo import show
 
 
-def main() -> None:
+def main(answer: Any) -> None:
     """Publish, damage, restore; and who would train on what."""
-    answer = load(Path(sys.argv[1]))
-    dist.init_process_group("gloo")
     rank = dist.get_rank()
     box = [tempfile.mkdtemp(prefix="run-") if rank == 0 else ""]
     dist.broadcast_object_list(box)
@@ -41,8 +38,7 @@ def main() -> None:
     dist.barrier()
     if rank == 0:
         shutil.rmtree(root)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    run_and_leave(main)
+    show(main)

@@ -3,17 +3,15 @@
 torchrun --standalone --nproc-per-node=2 -m <this module> FILE
 """
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.exercises.grading.criteria import load
-from lockstep.trainer.extensions.launcher import run_and_leave
+from lockstep.exercises.labs.demo import show
 
 ROWS, FEATURES, TASKS = 16, 8, 5
 FILL = [0.4, 0.02]  # rank 0 reads a screen, rank 1 what came of it
@@ -39,10 +37,8 @@ def own_mean(predicted: Tensor, values: Tensor) -> Tensor:
     return (predicted[there] - values[there]).square().mean()
 
 
-def main() -> None:
+def main(answer: Any) -> None:
     """Of 16 molecules a rank; the truth is one process with all 32."""
-    answer = load(Path(sys.argv[1]))
-    dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     own = [rows(one) for one in range(ranks)]
     x, values = map(torch.cat, zip(*own, strict=True))
@@ -63,9 +59,7 @@ def main() -> None:
         off = (found - right.weight.grad).norm() / right.weight.grad.norm()
         if rank == 0:
             print(f"{name}: the gradient is off by {off:.1%}")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    run_and_leave(main)
+    show(main)

@@ -3,17 +3,14 @@
 torchrun --standalone --nproc-per-node=2 -m <this module> FILE
 """
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lockstep.exercises.grading.criteria import load
-from lockstep.trainer.extensions.launcher import run_and_leave
+from lockstep.exercises.labs.demo import show
 
 SIZES = 4, 1, 3
 
@@ -25,10 +22,8 @@ def cycle(size: int) -> tuple[Tensor, Tensor]:
     return after[:, None].float(), torch.cat([bonds, bonds.flip(0)], 1)
 
 
-def main() -> None:
+def main(answer: Any) -> None:
     """Print it on rank 0."""
-    answer: Any = load(Path(sys.argv[1]))
-    dist.init_process_group("gloo")
     graphs = [answer.Graph(*cycle(size)) for size in SIZES]
 
     def predict(some: Sequence[Any], offset: bool = True) -> Tensor:
@@ -56,9 +51,7 @@ def main() -> None:
             print(f"company, {name}:", which)
         mean, right = (means / dist.get_world_size()).tolist()
         print(f"mean of two means: {mean}, of all atoms: {right}")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    run_and_leave(main)
+    show(main)
