@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lockstep.site import diagrams
+from lockstep.site import diagrams, hooks
 from lockstep.site.check import problems
 
 from .conftest import Project, fence, include
@@ -124,7 +126,46 @@ def test_drawing_is_kept_from_build_to_build(
     diagrams.draw.cache_clear()
     drawn = diagrams.draw(DIAGRAM)
     diagrams.draw.cache_clear()
-    monkeypatch.delattr(diagrams.mermaidx, "render")
+    monkeypatch.delattr(diagrams, "_drawn")
     assert diagrams.draw(DIAGRAM) == drawn
-    with pytest.raises(AttributeError):
+    with pytest.raises(NameError):
         diagrams.draw(f"{DIAGRAM} --> C")
+
+
+def test_what_was_drawn_before_changes_no_size() -> None:
+    """Mermaid is loaded once, and draws one diagram after the other."""
+    others = [
+        "flowchart TD\n  A --> B\n  B --> C\n  C --> A",
+        "sequenceDiagram\n  A->>B: sent\n  B-->>A: heard",
+        "flowchart LR\n  A[not closed",
+        "stateDiagram-v2\n  [*] --> Runs\n  Runs --> [*]",
+    ]
+    alone = boxes(diagrams._drawn(DIAGRAM))
+    for other in others:
+        with suppress(RuntimeError):
+            diagrams._drawn(other)
+        assert boxes(diagrams._drawn(DIAGRAM)) == alone
+
+
+def boxes(svg: str) -> list[str]:
+    """The sizes that a drawing states."""
+    found = re.findall('viewBox="([^"]+)"', svg)
+    assert found
+    return found
+
+
+def test_a_diagram_is_drawn_ahead_by_a_process_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where the process keeps what it draws
+    monkeypatch.setattr(diagrams, "_drawn", None)  # not here
+    monkeypatch.setattr(hooks, "_drawings", ahead := diagrams.Ahead())
+    ahead.ask(new := f"{DIAGRAM}\n  B --> {tmp_path.name}")
+    drawer = ahead._drawer
+    assert drawer
+    ahead.wait(new)
+    assert diagrams.size(new) > (0, 0)
+    ahead.ask(f"{new}2")
+    hooks.on_build_error()
+    assert drawer.returncode is not None
+    ahead.wait(f"{new}2")  # nobody draws it: that is for who asks

@@ -41,8 +41,11 @@ def test_a_change_reaches_the_pages_that_show_it(scratch: Path) -> None:
     (docs / "lonely.md").write_text("# Two\n\nWords.\n")
     assert rebuilt(scratch, dirty=False) == set(PAGES)
     assert rebuilt(scratch) == set()
+    kept = (scratch / "site/specimen.md").read_text("utf-8")
+    assert "```python" in kept
     change(docs / "lonely.md", scratch)
     assert rebuilt(scratch) == {"lonely"}
+    assert (scratch / "site/specimen.md").read_text("utf-8") == kept
     change(scratch / "code/lockstep/specimen.py", scratch)
     assert rebuilt(scratch) == {"specimen", "described"}
     change(docs / "recorded/specimen.txt", scratch)

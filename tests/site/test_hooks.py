@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from mkdocs.config import load_config
 from nbformat.v4 import (
     new_code_cell,
     new_markdown_cell,
@@ -18,8 +20,9 @@ from nbformat.v4 import (
 
 from lockstep import planner
 from lockstep.practice.figures import computed
+from lockstep.site import notebook_pages
 
-from .conftest import Site, run
+from .conftest import ROOT, Site, run
 
 
 def test_missing_node_modules_is_one_clear_line(scratch: Path) -> None:
@@ -83,9 +86,9 @@ def test_diagram_keeps_room_of_its_size(
     scratch: Path, node_modules: Path
 ) -> None:
     html = built(scratch)
-    assert html.count('<pre class="mermaid">') == 1
+    [diagram] = re.finditer(r'<pre\s+class="mermaid">', html)
     start = html.index('<div class="diagram" style="--width: ')
-    assert start < html.index('<pre class="mermaid">') < start + 150
+    assert start < diagram.start() < start + 150
 
 
 def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
@@ -137,6 +140,30 @@ def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
 
 PAGE = "---\ncomputed: true\n---\n# Sum\n\n"
 STATE = 'plan("memory", params=7.5e9, dp=64, zero_stage=1).total_bytes'
+
+
+def test_a_notebooks_page_is_kept_while_what_makes_it_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """mkdocs-jupyter looks it up by the notebook alone."""
+
+    def place() -> str:
+        config = load_config(str(ROOT / "mkdocs.yml"))
+        notebook_pages.prepare(config)
+        return str(config.plugins["mkdocs-jupyter"].config["cache_dir"])
+
+    first = place()
+    assert place() == first
+    templates = tmp_path / "templates"
+    shutil.copytree(notebook_pages.TEMPLATES, templates)
+    monkeypatch.setattr(notebook_pages, "TEMPLATES", templates)
+    assert place() == first
+    [template] = templates.rglob("notebook.html.j2")
+    template.write_text(template.read_text("utf-8") + " ", "utf-8")
+    assert place() != first
+    monkeypatch.undo()
+    monkeypatch.setattr(notebook_pages, "version", lambda tool: "0")
+    assert place() != first
 
 
 def test_a_figure_in_the_text_is_computed_and_asks_the_planner(

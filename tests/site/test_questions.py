@@ -340,10 +340,8 @@ def test_an_index_without_questions_has_no_empty_list() -> None:
         assert ("No question has passed" in text) != has
 
 
-def test_without_its_place_in_the_navigation_nothing_is_published(
-    tmp_path: Path,
-) -> None:
+def test_without_its_place_in_the_navigation_nothing_is_published() -> None:
     files, config = Files([]), MkDocsConfig()
     config.nav = [{"Practice": ["practice/cards.md"]}]
-    questions.publish(files, config, "", tmp_path)
+    questions.publish(files, config, "")
     assert len(files) == 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from bs4 import BeautifulSoup
+
+from lockstep.site import api
+from lockstep.site.snippets import site_config
 
 from .conftest import ROOT, Site
 
@@ -24,13 +25,6 @@ PUBLIC = [
 pytestmark = pytest.mark.xdist_group("site")
 
 
-def name(page: Path) -> str:
-    """The module that a page describes."""
-    return ".".join(
-        ["lockstep", *page.relative_to(PAGES).with_suffix("").parts]
-    )
-
-
 def text(site: Site, module: str) -> str:
     """What a reader sees of a module, on one line."""
     folder = module.removeprefix("lockstep.").replace(".", "/")
@@ -41,16 +35,26 @@ def text(site: Site, module: str) -> str:
     return " ".join(article.get_text().split())
 
 
-def test_every_public_module_has_a_page_of_its_own() -> None:
+def test_every_public_module_has_a_page_of_its_own(site: Site) -> None:
     modules = {
         ".".join(["lockstep", *path.relative_to(PACKAGE).with_suffix("").parts])
         for path in PUBLIC
         if path.stem != "__init__"
     }
-    pages = {page for page in PAGES.rglob("*.md") if page.stem != "index"}
-    assert {name(page) for page in pages} == modules
-    for page in pages:
-        assert page.read_text("utf-8").startswith(f"::: {name(page)}\n")
+    pages = api.modules(site_config(ROOT).nav)
+    assert set(pages.values()) == modules
+    for module in modules:
+        assert text(site, module).startswith(module)
+
+
+def test_a_page_that_says_more_than_the_name_is_kept(site: Site) -> None:
+    written = {
+        path.relative_to(PAGES).as_posix() for path in PAGES.rglob("*.md")
+    }
+    assert written == {"index.md", "trainer/telemetry.md"}
+    assert "observers: list[Observer]" in text(
+        site, "lockstep.trainer.telemetry"
+    )
 
 
 def test_page_shows_signatures_and_docstrings(site: Site) -> None:

@@ -8,6 +8,7 @@ question and unfolds this number. `{{ live() }}` is that page's form.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,6 +26,12 @@ from lockstep.planner.questions import ask
 ENVIRONMENT = jinja2.Environment(
     undefined=jinja2.StrictUndefined, keep_trailing_newline=True
 )
+
+
+@cache  # a question stands on a page and in a browser, and a server reads all
+def template(text: str) -> jinja2.Template:
+    """A text that computes figures, compiled."""
+    return ENVIRONMENT.from_string(text)
 
 
 class Shown:
@@ -95,8 +102,6 @@ def computed(markdown: str, planner: str, **given: Any) -> str:
         return Answer(name, given, planner)
 
     try:
-        return ENVIRONMENT.from_string(markdown).render(
-            plan=plan, live=page, **given
-        )
+        return template(markdown).render(plan=plan, live=page, **given)
     except (jinja2.TemplateError, ValueError) as error:
         raise ValueError(str(error)) from None

@@ -1,18 +1,29 @@
-"""Mermaid diagrams, laid out by the real Mermaid without a browser."""
+"""Mermaid diagrams, laid out by the real Mermaid without a browser.
+
+    python -m lockstep.site.diagrams
+
+draws those that it is told of, each a line of JSON on its input, and answers
+with a line for each that is done.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from tempfile import NamedTemporaryFile
+from typing import Any
 
-import mermaidx
+from mermaidx.engines import quickjs_engine
 
-# A drawing takes about a second, so it is kept from build to build.
+# A drawing takes a third of a second, so it is kept from build to build.
 CACHE = Path(".cache/diagrams")
 
 # What Mermaid makes of `accTitle` and `accDescr`, for who listens to a page.
@@ -22,6 +33,23 @@ _READ_ALOUD = {"accTitle": "title", "accDescr": "desc"}
 WIDEST = 356 * 16 / 12
 
 
+class _Engine(quickjs_engine.Engine):
+    """Mermaid, loaded once.
+
+    mermaidx loads it anew for each drawing, which takes longer than to draw, so
+    that elements are numbered from one. No size depends on their numbers.
+    """
+
+    _ctx: Any = None
+
+    def _ensure_fresh_context(self) -> None:
+        if self._ctx is None:
+            self._ctx = self._build_context()
+
+
+_ENGINE = _Engine()
+
+
 @cache
 def draw(source: str) -> str:
     """The diagram as SVG.
@@ -29,16 +57,77 @@ def draw(source: str) -> str:
     Raises:
         RuntimeError: it has a syntax error.
     """
-    key = f"{version('mermaidx')}\n{source}"
-    path = CACHE / f"{sha256(key.encode()).hexdigest()}.svg"
+    path = _kept(source)
     if not path.exists():
-        svg = mermaidx.render(source).svg()
+        svg = _drawn(source)
         CACHE.mkdir(parents=True, exist_ok=True)
         # Renamed when it is whole: another build may be reading.
         with NamedTemporaryFile(dir=CACHE, delete=False) as file:
-            file.write(str(svg).encode())
+            file.write(svg.encode())
         Path(file.name).rename(path)
     return path.read_text("utf-8")
+
+
+def _drawn(source: str) -> str:
+    how = ("default", None, None)  # theme, settings, styles
+    _ENGINE.start()
+    with suppress(RuntimeError):
+        return _ENGINE.render_svg(source, *how)
+    _ENGINE.close()  # if an earlier drawing left something behind, it is gone
+    _ENGINE.start()
+    try:
+        return _ENGINE.render_svg(source, *how)
+    finally:
+        _ENGINE.close()
+
+
+def _kept(source: str) -> Path:
+    key = f"{version('mermaidx')}\n{source}"
+    return CACHE / f"{sha256(key.encode()).hexdigest()}.svg"
+
+
+class Ahead:
+    """Draws diagrams in another process, while this one goes on to the next
+    page. What fails there is drawn once more by who asks for it."""
+
+    def __init__(self) -> None:
+        self._drawer: Popen[str] | None = None
+        self._asked: list[str] = []
+
+    def ask(self, source: str) -> None:
+        """Have a diagram drawn, unless it is kept."""
+        if _kept(source).exists() or source in self._asked:
+            return
+        if self._drawer is None:
+            # It ends with its input, and so with this process; of the keys that
+            # interrupt this one it hears nothing.
+            self._drawer = Popen(
+                [sys.executable, "-m", "lockstep.site.diagrams"],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                text=True,
+                process_group=0,
+            )
+        assert self._drawer.stdin
+        with suppress(BrokenPipeError):
+            print(json.dumps(source), file=self._drawer.stdin, flush=True)
+        self._asked.append(source)
+
+    def wait(self, source: str) -> None:
+        """Return when a diagram that was asked for is drawn."""
+        while source in self._asked:
+            assert self._drawer
+            assert self._drawer.stdout
+            self._drawer.stdout.readline()
+            self._asked.pop(0)
+
+    def end(self) -> None:
+        """Draw no more."""
+        if self._drawer is not None:
+            with self._drawer:  # waits for its end
+                self._drawer.terminate()
+        self._drawer, self._asked = None, []
 
 
 def size(source: str) -> tuple[float, float]:
@@ -71,3 +160,16 @@ def violations(source: str) -> Iterator[str]:
     for name, tag in _READ_ALOUD.items():
         if not re.search(rf"<{tag}\b[^>]*>\s*[^<\s]", svg):
             yield f"the diagram has no {name}"
+
+
+def main() -> int:
+    """Draw what comes in, until no more does."""
+    for line in sys.stdin:
+        with suppress(RuntimeError):
+            draw(json.loads(line))
+        print(flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,14 +3,17 @@ notebooks, policy."""
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from json import dumps
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemBytecodeCache
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.plugins import CombinedEvent, event_priority
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import AnchorLink
@@ -28,10 +31,16 @@ from lockstep.experiments.benchmarks import timeline
 from lockstep.planner import page as planner_page
 from lockstep.practice import estimates
 from lockstep.practice.figures import computed
-from lockstep.site import checked, glossary, llms, questions
-from lockstep.site.diagrams import size
+from lockstep.site import (
+    api,
+    checked,
+    glossary,
+    llms,
+    notebook_pages,
+    questions,
+)
+from lockstep.site.diagrams import Ahead, size
 from lockstep.site.freshness import outdate
-from lockstep.site.notebook_pages import plain
 from lockstep.site.pictures import chart
 from lockstep.site.policy import protect
 from lockstep.site.tables import stackable
@@ -39,7 +48,6 @@ from lockstep.site.tables import stackable
 _MERMAID = "mermaid/dist/mermaid.esm.min.mjs"
 _MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
 _CARDS = "ts-fsrs/dist/index.mjs"
-_SCRIPT, _ALIAS = "assets/mermaid-lazy.js", "assets/diagrams-lazy.js"
 _DIAGRAM = re.compile(
     r'<pre\s+class="mermaid"><code>(?P<source>.*?)\n?</code></pre>', re.S
 )
@@ -50,6 +58,7 @@ _AWAY = re.compile(r'<a(?=\s[^>]*href="https?://)')
 _COLAB = "https://colab.research.google.com/github"
 _BRANCH = "main"  # what is published is built from it
 _serving = _dirty = False
+_drawings = Ahead()
 _BUTTONS = """
 
 [Open in Colab]({colab}){{ .md-button }}
@@ -60,9 +69,11 @@ _BUTTONS = """
 
 
 def on_startup(command: str, dirty: bool) -> None:
-    """Note whether the pages are for publishing, and whether all are built."""
+    """Note whether the pages are for publishing, and whether all are built.
+    Look for garbage less often: a build makes little, of very many objects."""
     global _serving, _dirty
     _serving, _dirty = command == "serve", dirty
+    gc.set_threshold(20_000, 20, 100)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -75,6 +86,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             raise PluginError(
                 f"node_modules has no {package}: run `make serve`, or `npm ci`"
             )
+    notebook_pages.prepare(config)
+    # It would parse each page with a diagram, and write settings into it for a
+    # loader that ours takes the place of. Its fence is what we use.
+    mermaid2 = config.plugins["mermaid2"]
+    config.plugins.events["post_page"].remove(mermaid2.on_post_page)
     return config
 
 
@@ -82,7 +98,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Publish the notebooks; Mermaid's ES modules; the planner's files, and
     MicroPython to run them; what schedules cards; with the licences.
-    Publish the recorded traces."""
+    Publish the recorded traces. Add the pages that are made at build time."""
+    api.publish(files, config)
     modules = _modules(config)
     entry = modules / _MERMAID
     chunks = sorted(entry.parent.glob("chunks/mermaid.esm.min/*.mjs"))
@@ -114,8 +131,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         inside = path.relative_to(root).as_posix()
         files.append(File(inside, str(root), config.site_dir, True))
     repository = (config.repo_url or "").rstrip("/")
-    kept = root / ".cache" / "questions"
-    questions.publish(files, config, f"{repository}/blob/{_BRANCH}", kept)
+    questions.publish(files, config, f"{repository}/blob/{_BRANCH}")
     if _dirty:
         outdate(files, root)
     return files
@@ -160,49 +176,54 @@ def on_page_markdown(
 def on_page_content(html: str, page: Page, **_: object) -> str:
     """Give a notebook the site's style, and leave it to the search to find the
     page that tells of it. Label the cells of wide tables; mark the links whose
-    address a printed page tells, and the words of the glossary. Reserve the
-    height of each diagram, so that drawing it moves no text."""
+    address a printed page tells, and the words of the glossary."""
     if page.file.src_uri.endswith(".ipynb"):
         page.meta["search"] = {"exclude": True}
-        return plain(html, list(_ids(page.toc)))
+        return notebook_pages.plain(html, list(_ids(page.toc)))
     html = _AWAY.sub("<a data-away", stackable(html))
     if page.file.src_uri != glossary.PAGE:
         html = glossary.marked(html)
-    return _DIAGRAM.sub(_reserve, html)
+    for found in _DIAGRAM.finditer(html):
+        _drawings.ask(found["source"])
+    return html
 
 
-def on_env(env: object, config: MkDocsConfig, files: Files) -> None:
-    """Write llms.txt and each page's Markdown, now that all are there."""
+def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
+    """Write llms.txt and each page's Markdown, now that all are there. Keep the
+    theme's compiled templates from build to build."""
+    made_by = f"jinja2-{version('jinja2')}-mkdocs-{version('mkdocs')}"
+    kept = _root(config) / ".cache" / made_by
+    kept.mkdir(parents=True, exist_ok=True)
+    env.bytecode_cache = FileSystemBytecodeCache(str(kept))
     try:
         llms.publish(files, config)
     except ValueError as error:
         raise PluginError(f"llms.txt: {error}") from None
 
 
-@event_priority(100)
-def _hidden(output: str, **_: object) -> str:
-    """Spare mermaid2 the pages without a diagram: it parses each page that has
-    its name, and the address of our script has it."""
-    if 'class="mermaid"' in output:
-        return output
-    return output.replace(_SCRIPT, _ALIAS)
+def on_page_context(context: object, page: Page, **_: object) -> None:
+    """Reserve the height of each diagram, so that drawing it moves no text: as
+    late as this, since most have been drawn by now."""
+    page.content = _DIAGRAM.sub(_reserve, page.content or "")
 
 
-@event_priority(-100)
-def _linked(output: str, page: Page, config: MkDocsConfig) -> str:
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Let a page name its Markdown."""
-    return llms.linked(output.replace(_ALIAS, _SCRIPT), page, config)
-
-
-on_post_page = CombinedEvent(_hidden, _linked)
+    return llms.linked(output, page, config)
 
 
 @event_priority(-100)  # other plugins write pages as late as this
 def on_post_build(config: MkDocsConfig) -> None:
     """Give the pages their Content-Security-Policy. `mkdocs serve` writes a
     script of its own into each, so that it can reload them: none there."""
+    _drawings.end()
     if not _serving:
         protect(Path(config.site_dir))
+
+
+def on_build_error(**_: object) -> None:
+    """Leave no process behind."""
+    _drawings.end()
 
 
 def _ids(toc: Iterable[AnchorLink]) -> Iterator[str]:
@@ -224,6 +245,7 @@ def _publish(files: Files, config: MkDocsConfig, uri: str, path: Path) -> None:
 
 
 def _reserve(match: re.Match[str]) -> str:
+    _drawings.wait(match["source"])
     try:
         width, height = size(match["source"])
     except RuntimeError as error:

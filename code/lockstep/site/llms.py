@@ -216,7 +216,8 @@ def linked(html: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def publish(files: Files, config: MkDocsConfig) -> None:
-    """Write llms.txt, and the Markdown of every page.
+    """Write llms.txt, and the Markdown of every page. Where a server has read
+    only what was changed, what it did not read stays as it is.
 
     Raises:
         ValueError: a page includes a file, or names a module, that there is
@@ -227,12 +228,16 @@ def publish(files: Files, config: MkDocsConfig) -> None:
         for file in files.documentation_pages()
         if file.page is not None and file.src_uri.endswith(".md")
     }
-    texts = {uri: text(page, config) for uri, page in pages.items()}
-    titles = {uri: str(page.title) for uri, page in pages.items()}
+    read = {
+        uri: page for uri, page in pages.items() if page.markdown is not None
+    }
+    texts = {uri: text(page, config) for uri, page in read.items()}
     site = Path(config.site_dir)
     for uri, markdown in texts.items():
         target = site / uri
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(markdown, "utf-8")
-    whole = listed(config, titles, texts)
-    site.joinpath("llms.txt").write_text(whole, "utf-8")
+    if len(read) == len(pages):
+        titles = {uri: str(page.title) for uri, page in pages.items()}
+        whole = listed(config, titles, texts)
+        site.joinpath("llms.txt").write_text(whole, "utf-8")

@@ -1,65 +1,66 @@
-"""A notebook's page, as mkdocs-jupyter writes it, in the site's own style.
-
-It brings 570 KB of JupyterLab's styles, scripts that ask other hosts for more,
-and labels that a screen reader stumbles over. Its cells' text is kept.
-"""
+"""A notebook's page: mkdocs-jupyter renders it by a template of ours."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
 
-from bs4 import BeautifulSoup, PageElement, Tag
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs_jupyter.config import settings
+from pygments.token import STANDARD_TYPES
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+# What turns a notebook into HTML, beside our template.
+_TOOLS = (
+    *("beautifulsoup4", "Jinja2", "Markdown", "mistune", "mkdocs-jupyter"),
+    *("nbconvert", "nbformat", "Pygments"),
+)
+_HEADING = re.compile(
+    r'<(?P<level>h[1-6]) id="[^"]*">(?P<text>.*?)'
+    r'<a class="anchor-link" href="#[^"]*">',
+    re.S,
+)
+
+
+def prepare(config: MkDocsConfig) -> None:
+    """Name our templates to mkdocs-jupyter, and a place where it keeps what it
+    rendered. It looks a page up by its notebook and its own settings alone, so
+    the place is another one for other templates and other versions."""
+    settings.templates_dir = str(TEMPLATES)
+    made_by = [f"{tool} {version(tool)}" for tool in _TOOLS]
+    made_by += [str(STANDARD_TYPES)]  # the classes of tokens in code
+    made_by += [
+        path.read_text("utf-8") for path in sorted(TEMPLATES.rglob("*.j2"))
+    ]
+    key = sha256("\n".join(made_by).encode()).hexdigest()[:16]
+    plugin = config.plugins["mkdocs-jupyter"]
+    plugin.config["cache_dir"] = f".cache/mkdocs-jupyter/{key}"
 
 
 def plain(html: str, ids: Sequence[str]) -> str:
-    """The cells alone: text as on any page, code and what it printed; a cell
-    with the tag `folded` opens on demand.
+    """The cells alone, with the site's own links at their headings.
 
     Args:
-        ids: of the headings, in the table of contents. mkdocs-jupyter gives
-            others to those with code in them.
+        html: what mkdocs-jupyter made of the notebook.
+        ids: of the headings, in the table of contents. nbconvert gives others
+            to those with code in them.
+
+    Raises:
+        ValueError: there are more or fewer headings than ids.
     """
-    found = BeautifulSoup(html, "html.parser")
-    new = BeautifulSoup("", "html.parser")
-    for cell in found.select(".jp-Cell[id]"):
-        if text := cell.select_one(".jp-RenderedMarkdown"):
-            for anchor in text.select(".anchor-link"):
-                anchor["class"] = "headerlink"
-            new.extend(list(text.children))
-        elif "celltag_folded" in cell["class"]:
-            new.append(_folded(new, cell))
-        else:
-            written = cell.select_one(".highlight-ipynb pre")
-            assert written  # of a cell with code
-            new.append(_block(new, *list(written.children)))
-            printed = cell.select(".jp-OutputArea-output pre")
-            if said := "".join(pre.get_text() for pre in printed):
-                new.append(_block(new, said))
-    headings = new.find_all(re.compile(r"h[1-6]"))
-    for heading, name in zip(headings, ids, strict=True):
-        heading["id"] = name
-        for anchor in heading.select(".headerlink"):
-            anchor["href"] = f"#{name}"
-    return str(new)
+    cells, _, _ = html.rpartition("<style>")  # added behind them, unasked
+    headings = _HEADING.findall(cells)
+    if len(headings) != len(ids):
+        raise ValueError(f"{len(headings)} headings, {len(ids)} of contents")
+    names = iter(ids)
 
+    def named(heading: re.Match[str]) -> str:
+        name, level = next(names), heading["level"]
+        link = f'<a class="headerlink" href="#{name}">'
+        return f'<{level} id="{name}">{heading["text"]}{link}'
 
-def _folded(new: BeautifulSoup, cell: Tag) -> Tag:
-    text = cell.select_one(".clipboard-copy-txt")
-    assert text
-    title, _, code = text.get_text().partition("\n")
-    details = new.new_tag("details", attrs={"class": "example"})
-    summary = new.new_tag("summary")
-    summary.string = title.removeprefix("# @title ").removeprefix("%%")
-    details.extend([summary, _block(new, code)])
-    return details
-
-
-def _block(new: BeautifulSoup, *content: str | PageElement) -> Tag:
-    """A block of code as a page has it."""
-    block = new.new_tag("div", attrs={"class": "highlight"})
-    pre, code = new.new_tag("pre"), new.new_tag("code")
-    code.extend(content)
-    pre.append(code)
-    block.append(pre)
-    return block
+    return _HEADING.sub(named, cells)

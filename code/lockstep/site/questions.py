@@ -11,14 +11,12 @@ import json
 import posixpath
 import re
 from collections.abc import Callable
-from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 from urllib.parse import urlsplit
 
-from jinja2 import Template
 from markdown import Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -32,8 +30,9 @@ from lockstep.practice import rubric
 from lockstep.practice.admission import admitted
 from lockstep.practice.bank import TOPICS, Admitted, Pushback
 from lockstep.practice.evidence import headings
-from lockstep.practice.figures import ENVIRONMENT, computed
+from lockstep.practice.figures import computed, template
 from lockstep.practice.origins import ROOT, given
+from lockstep.site import generated
 
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"
@@ -51,15 +50,11 @@ _ASKED = re.compile(r'plan\("([\w-]+)".*\)\.(\w+)', re.S)
 Shown = Callable[[str], str]  # the text of a question to that of a page
 
 
-def publish(
-    files: Files, config: MkDocsConfig, repository: str, kept: Path
-) -> None:
+def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
     """Add the pages and the bundle, if the navigation names the index.
 
     Args:
         repository: the address below which its files are shown.
-        kept: a folder for the pages' Markdown. A file of it is as old as its
-            text, so that a server writes only those pages anew that changed.
 
     Raises:
         PluginError: a question is not whole, or a figure cannot be computed.
@@ -74,12 +69,7 @@ def publish(
             filled = _filled(address, repository)
             pages[address] = page(one, after, filled, repository)
         for address, text in pages.items():
-            path = kept / posixpath.basename(address)
-            if not path.exists() or path.read_text("utf-8") != text:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, "utf-8")
-            made = File.generated(config, address, abs_src_path=str(path))
-            files.append(made)
+            files.append(generated.page(config, address, text))
         whole = json.dumps(bundle(found, files, config, repository))
         files.append(File.generated(config, BUNDLE, content=whole))
     except ValueError as error:
@@ -117,16 +107,11 @@ def _filled(address: str, repository: str) -> Shown:
     return filled
 
 
-@cache
-def _compiled(template: str) -> Template:
-    return ENVIRONMENT.from_string(template)
-
-
 def page(
     one: Admitted, after: Admitted | None, filled: Shown, repository: str
 ) -> str:
     """The Markdown of a question's page, which leads to the one after it."""
-    return _compiled((TEMPLATES / "question.md").read_text("utf-8")).render(
+    return template((TEMPLATES / "question.md").read_text("utf-8")).render(
         one=one,
         after=after,
         topic=TOPICS[one.topic],
@@ -161,11 +146,11 @@ def evidence(one: Admitted, repository: str) -> str:
         lines.append(f"- [`{path}`]({repository}/{path}): `{name}`")
     seen = [f"- [{_place(target)}]({target})" for target in held.pages]
     for kind, found, numbers in (
-        ("Lab", labs(), held.labs),
-        ("Drill", drills(), held.drills),
+        ("Lab", labs, held.labs),
+        ("Drill", drills, held.drills),
     ):
         for number in numbers:
-            known = found[number]
+            known = found()[number]
             target = f"practice/{kind.lower()}s/{known.notebook}.md"
             title = f"{kind} {number.upper()}: {known.title}"
             seen.append(f"- [{title}]({target})")
@@ -213,10 +198,9 @@ def index(found: list[Admitted]) -> str:
     rows = sorted(
         found, key=lambda x: (topics.index(x.topic), order.index(x.level))
     )
-    template = ENVIRONMENT.from_string(
-        (TEMPLATES / "questions.md").read_text("utf-8")
+    return template((TEMPLATES / "questions.md").read_text("utf-8")).render(
+        rows=rows, topics=TOPICS
     )
-    return template.render(rows=rows, topics=TOPICS)
 
 
 def bundle(

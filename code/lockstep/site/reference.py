@@ -61,9 +61,11 @@ class NamedTuples(griffe.Extension):
 
 def _describe(found: griffe.Attribute | griffe.Function) -> None:
     """Give what has no docstring the comment that ends its first line."""
+    if found.docstring is not None:
+        return
     tokens = tokenize.generate_tokens(io.StringIO(found.source).readline)
     line = takewhile(lambda token: token.type != tokenize.NEWLINE, tokens)
     *_, last = line
-    if found.docstring is None and last.type == tokenize.COMMENT:
+    if last.type == tokenize.COMMENT:
         text = last.string.removeprefix("#").strip()
         found.docstring = griffe.Docstring(text, parent=found)
