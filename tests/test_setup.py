@@ -212,3 +212,21 @@ def test_what_is_made_is_ignored_and_what_is_written_is_not() -> None:
 
 def test_what_is_slow_is_there() -> None:
     assert [one for one in SLOW if not (ROOT / one).exists()] == []
+
+
+@pytest.fixture(scope="module")
+def made_once() -> None:
+    """What takes long in other modules."""
+
+
+def test_what_shares_a_fixture_shares_a_worker(
+    made_once: None, request: pytest.FixtureRequest
+) -> None:
+    marker = request.node.get_closest_marker("xdist_group")
+    assert marker.args == (__name__,)
+
+
+def test_what_shares_none_goes_to_any_worker(
+    request: pytest.FixtureRequest,
+) -> None:
+    assert request.node.get_closest_marker("xdist_group") is None

@@ -62,7 +62,8 @@ def away(newcomer: Newcomer, clone: Path, built: tuple[Path, str]) -> Away:
     constraints = newcomer.folder / "constraints.txt"
     constraints.write_text(re.sub("(?m)^torch==.+", torch, pins))
     python = newcomer.environ.get("PYTHON", "python")
-    pip = f"{found.bin}/python -m pip install --constraint {constraints}"
+    pip = f"{found.bin}/python -m pip install --no-compile"
+    pip += f" --constraint {constraints}"
     for command in (
         f"{python} -m venv {found.bin.parent}",
         f"{pip} '{torch}'",
