@@ -9,6 +9,7 @@ import pytest
 
 from lockstep.cli import main
 from lockstep.exercises.drills import Drill, drills
+from tests.exercises.mistakes import assert_costs, assert_fails, criteria
 
 pytestmark = pytest.mark.timeout(300)
 SECONDS = 60  # a criterion takes one, where nothing else runs
@@ -41,21 +42,53 @@ def test_the_start_is_gradable_and_not_full(drill: Drill) -> None:
         }
 
 
-@pytest.mark.parametrize(
-    ("drill", "name"), MISTAKES, ids=[f"{d.number}-{n}" for d, n in MISTAKES]
-)
-def test_a_mistake_costs_the_criterion_that_it_breaks(
-    drill: Drill, name: str, tmp_path: Path
-) -> None:
+def mistaken(drill: Drill, name: str, folder: Path) -> tuple[Path, set[str]]:
+    """The solution with a mistake, and the criteria that this breaks."""
     old, new, fails = mistake(drill, name)
     text = drill.solution.read_text("utf-8")
     assert text.count(old) == 1, f"{text.count(old)} times: {old}"
-    file = tmp_path / f"wrong{drill.solution.suffix}"
+    file = folder / f"wrong{drill.solution.suffix}"
     file.write_text(text.replace(old, new))
-    report = drill.graded(file, seconds=SECONDS)
-    failed = {c.name for c in report.criteria if c.status == "failed"}
-    assert failed == fails, report.criteria
-    assert all(c.hint for c in report.criteria if c.status == "failed")
+    return file, fails
+
+
+def assert_costs_its_own(drill: Drill, name: str, folder: Path) -> None:
+    """The mistake breaks what it says, and nothing else."""
+    file, fails = mistaken(drill, name, folder)
+    assert_costs(drill.graded(file, seconds=SECONDS), fails)
+
+
+each_mistake = pytest.mark.parametrize(
+    ("drill", "name"), MISTAKES, ids=[f"{d.number}-{n}" for d, n in MISTAKES]
+)
+
+
+@each_mistake
+def test_a_mistake_costs_the_criterion_that_it_breaks(
+    drill: Drill, name: str, tmp_path: Path
+) -> None:
+    file, fails = mistaken(drill, name, tmp_path)
+    if file.suffix == ".py":
+        assert_fails(drill.grader, file, fails, SECONDS)
+    else:  # its criteria are about files, and judged together
+        assert_costs(drill.graded(file), fails)
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
+def test_a_mistake_costs_no_other_criterion(
+    drill: Drill, tmp_path: Path
+) -> None:
+    """The first mistake of each drill; all of them once a week."""
+    name = next(name for one, name in MISTAKES if one == drill)
+    assert_costs_its_own(drill, name, tmp_path)
+
+
+@pytest.mark.weekly
+@each_mistake
+def test_no_mistake_costs_another_criterion(
+    drill: Drill, name: str, tmp_path: Path
+) -> None:
+    assert_costs_its_own(drill, name, tmp_path)
 
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
@@ -64,7 +97,7 @@ def test_every_criterion_is_the_only_one_that_some_mistake_breaks(
 ) -> None:
     broken = [mistake(one, name)[2] for one, name in MISTAKES if one == drill]
     assert len(broken) >= 8
-    for criterion in importlib.import_module(drill.grader).CRITERIA:
+    for criterion in criteria(drill.grader):
         assert {criterion.name} in broken
 
 

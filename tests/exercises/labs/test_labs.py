@@ -10,15 +10,10 @@ from types import ModuleType
 import pytest
 
 from lockstep.cli import main
-from lockstep.exercises.grading.criteria import (
-    CannotGradeError,
-    Criterion,
-    grade,
-    judged,
-)
-from lockstep.exercises.grading.patience import Patience
+from lockstep.exercises.grading.criteria import CannotGradeError, grade
 from lockstep.exercises.grading.ranks import PRELOAD, SERVER
 from lockstep.exercises.labs import Lab, labs
+from tests.exercises.mistakes import assert_costs, assert_fails, criteria
 
 pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).parent
@@ -42,10 +37,6 @@ def wrong(lab: Lab, path: Path) -> ModuleType:
 def mistakes(lab: Lab, path: Path) -> set[str]:
     """The criteria that a wrong answer says it fails."""
     return set(wrong(lab, path).FAILS)
-
-
-def criteria(lab: Lab) -> list[Criterion]:
-    return list(importlib.import_module(lab.grader).CRITERIA)
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
@@ -89,29 +80,16 @@ each_mistake = pytest.mark.parametrize(
 def test_a_mistake_costs_the_criterion_that_it_breaks(
     lab: Lab, path: Path
 ) -> None:
-    """As far as the criteria go that it says it fails; those stand on others
-    that pass. Which of the rest it fails is asked of the whole grading."""
+    """As far as the criteria go that it says it fails."""
     seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
-    named = mistakes(lab, path)
-    assert named
-    assert named <= {criterion.name for criterion in criteria(lab)}
-    for number, criterion in enumerate(criteria(lab)):
-        if criterion.name in named:
-            swapped = [criterion.needs[x] for x in named & {*criterion.needs}]
-            assert all(swapped), f"{criterion.name} would be blocked"
-            job = lab.grader, number, path, swapped
-            status, hint = judged(criterion, Patience(), seconds, *job)
-            assert status == "failed", (criterion.name, status, hint)
-            assert hint
+    assert_fails(lab.grader, path, mistakes(lab, path), seconds)
 
 
 def assert_costs_its_own(lab: Lab, path: Path) -> None:
     """What it says it fails, it fails, and nothing else."""
     seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
     report = grade(lab.number, lab.grader, path, seconds)
-    failed = {c.name for c in report.criteria if c.status == "failed"}
-    assert failed == mistakes(lab, path), report.criteria
-    assert all(c.hint for c in report.criteria if c.status == "failed")
+    assert_costs(report, mistakes(lab, path))
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
@@ -132,7 +110,7 @@ def test_every_criterion_is_the_only_one_that_some_mistake_breaks(
 ) -> None:
     broken = [mistakes(one, path) for one, path in WRONG if one == lab]
     assert len(broken) >= 8
-    for criterion in criteria(lab):
+    for criterion in criteria(lab.grader):
         assert {criterion.name} in broken
 
 
