@@ -220,6 +220,8 @@ def test_the_canary_builds_and_compares(
     for command in runs("zensical"):
         done = newcomer.run(command, clone)
         assert "Traceback" not in done.stdout, done.stdout
+    written = len([*(clone / "docs").rglob("*.md")])  # hooks add to those
     for name in "mkdocs", "zensical":
         built = clone / ".cache" / f"{name}-site"
-        assert len(list(built.rglob("index.html"))) > 90, done.stdout
+        found = len([*built.rglob("index.html")])
+        assert found > 0.9 * written, done.stdout
