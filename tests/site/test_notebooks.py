@@ -46,6 +46,21 @@ def test_a_notebook_has_its_cells_and_what_colab_has_and_no_more(
     )
 
 
+def test_notebooks_side_by_side_take_no_ports_from_each_other(
+    tmp_path: Path,
+) -> None:
+    """One kernel died of it in some hundred runs: its port, once free, was
+    another's."""
+    run(
+        notebook(
+            tmp_path,
+            "from ipykernel.connect import get_connection_info as found",
+            "assert found(unpack=True)['transport'] == 'ipc'",
+        ),
+        BASE,
+    )
+
+
 def test_a_notebook_that_hangs_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,20 @@ from lockstep.site.warm import served
 
 GROUP = "notebook"
 SECONDS = 600  # for a whole notebook
+# What nbclient's own command does, but that the kernel listens to files. Of
+# ports it draws some that are free, and binds them when they may not be.
+_EXECUTE = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+from traitlets.config import Config
+
+notebook = nbformat.read(sys.argv[1], as_version=4)
+files = {"transport": "ipc", "ip": f"{sys.prefix}/kernel"}
+config = Config({"KernelManager": files})
+NotebookClient(notebook, kernel_name="python3", config=config).execute()
+nbformat.write(notebook, sys.argv[1])
+"""
 
 
 class NotebookFailed(Exception):
@@ -97,11 +111,9 @@ def run(notebook: Path, base: Path, warm: Path | None = None) -> str:
         work = Path(scratch, "work")
         work.mkdir()
         shutil.copy(notebook, work)
-        execute = "from nbclient.cli import main; main()"
-        options = "--kernel_name=python3", "--inplace"
         try:
             done = subprocess.run(
-                [python, "-c", execute, *options, notebook.name],
+                [python, "-c", _EXECUTE, notebook.name],
                 cwd=work,
                 env=_environ(python, base, warm),
                 stdout=subprocess.PIPE,
