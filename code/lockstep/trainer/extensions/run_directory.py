@@ -2,16 +2,19 @@
 
 import fcntl
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from ..checkpoint import sync
 from ..config import ConfigError, TrainConfig
 from ..process import Process, on_rank0
 from ..telemetry import Observer
+
+DYING = 3.0  # seconds that a killed job's processes may take to be gone
 
 
 @contextmanager
@@ -19,18 +22,29 @@ def sole_owner(run_dir: Path) -> Iterator[None]:
     """Hold `run_dir` for this process; ConfigError while another one does.
 
     A POSIX record lock: the kernel frees it when its process dies, and forked
-    loader workers do not inherit it, as they would a flock.
+    loader workers do not inherit it, as they would a flock. A job that is
+    launched as soon as another was killed waits for that one's last moment.
     """
+    deadline = time.monotonic() + DYING
     run_dir.mkdir(parents=True, exist_ok=True)
     with (run_dir / "lock").open("w") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"--run-dir {run_dir} is in use by another job; wait for its"
-                " end, or give another directory"
-            ) from None
+        while not _locked(file):
+            if time.monotonic() > deadline:
+                raise ConfigError(
+                    f"--run-dir {run_dir} is in use by another job; wait for"
+                    " its end, or give another directory"
+                )
+            time.sleep(0.05)
         yield
+
+
+def _locked(file: TextIO) -> bool:
+    """Whether this process holds it now."""
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def next_attempt(run_dir: Path) -> int:
