@@ -80,8 +80,10 @@ lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
 	    CITATION.cff
 	$(BIN)python -m lockstep.site.check
-	$(BIN)codespell -D - -D code/lockstep/site/british.txt *.md \
+	$(BIN)codespell --builtin clear,rare,en-GB_to_en-US *.md \
 	    $$(find docs -name '*.md')
+	$(BIN)codespell --builtin en-GB_to_en-US $$(git ls-files code tests \
+	    docs/assets | grep -E '[.](css|js|md|py|yml)$$')
 	$(BIN)python -m lockstep.site.prose
 
 # `loadgroup`, so that the blocks of one page can share a worker.

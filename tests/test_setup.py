@@ -179,7 +179,7 @@ def test_the_package_lock_names_versions_and_digests_and_no_host() -> None:
         assert package["integrity"].startswith("sha512-"), name
 
 
-def test_licences_are_whole() -> None:
+def test_licenses_are_whole() -> None:
     code = (ROOT / "LICENSE").read_text("utf-8")
     text = (ROOT / "LICENSE-docs").read_text("utf-8")
     assert "Apache License" in code
@@ -188,7 +188,7 @@ def test_licences_are_whole() -> None:
     assert "Section 8 -- Interpretation." in text
 
 
-def test_the_licences_and_the_version_are_cited() -> None:
+def test_the_licenses_and_the_version_are_cited() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert cited["version"] == PROJECT["project"]["version"]
     assert cited["license"] == ["Apache-2.0", "CC-BY-4.0"]

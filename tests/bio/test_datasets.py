@@ -10,14 +10,14 @@ from lockstep.bio import datasets, derive
 from lockstep.bio.datasets import cards, checked, chembl, file_of
 
 
-def test_what_is_shipped_has_its_cards_checksum_and_a_licence() -> None:
+def test_what_is_shipped_has_its_cards_checksum_and_a_license() -> None:
     shipped = {card.file for card in cards().values() if card.file}
-    others = {"cards.yml", "LICENCE.md"}
+    others = {"cards.yml", "LICENSE.md"}
     assert {path.name for path in datasets.HERE.iterdir()} == shipped | others
     for name, card in cards().items():
         if card.file:
             assert file_of(name).is_file()
-            assert card.licence_url is not None
+            assert card.license_url is not None
 
 
 def test_a_file_that_was_changed_is_refused(tmp_path, monkeypatch) -> None:

@@ -99,7 +99,7 @@ def test_a_model_finds_more_than_chance() -> None:
 
 
 def test_what_is_picked_by_the_model_says_less_of_it_than_chance_does() -> None:
-    """Picks are alike by its own judgement: little is left to rank."""
+    """Picks are alike by its own judgment: little is left to rank."""
     told = SMALL.run("greedy", X, TRUTH)[1:]
     assert all(one.picked < one.held for one in told)
     assert all(abs(one.held - one.unseen) < 0.25 for one in told)

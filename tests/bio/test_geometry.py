@@ -21,7 +21,7 @@ from lockstep.bio.geometry import (
     TF32,
     Anchored,
     ChiralEGNN,
-    centred,
+    centered,
     equivariance_error,
     rotations,
     ten_bits,
@@ -180,7 +180,7 @@ def test_e3nns_own_check_says_the_same(
 # Checks that pass for free
 
 
-def test_a_bug_that_centred_molecules_hide(given: Any) -> None:
+def test_a_bug_that_centered_molecules_hide(given: Any) -> None:
     """All three are at rounding for a right layer; the bug passes two."""
     for name, kind in (("right", EGNN), ("anchored", Anchored)):
         turned, recentred, moved = mirrors.free(mirrors.made(kind), *given)
@@ -189,7 +189,7 @@ def test_a_bug_that_centred_molecules_hide(given: Any) -> None:
         assert (moved > 0.5) == (name == "anchored")
 
 
-def test_rdkits_conformers_are_centred(given: Any) -> None:
+def test_rdkits_conformers_are_centered(given: Any) -> None:
     """To a tenth of a bond's length, over several seeds; a crop is not."""
     off = []
     for seed in range(5):
@@ -303,18 +303,18 @@ def test_padding_shifts_a_mean_and_not_the_mean_of_what_is_real() -> None:
     x = torch.randn(1, 6, 3).double()
     real = torch.arange(6)[None] < 3
     x = (x + torch.tensor([30.0, 0, 0])) * real[..., None]
-    found = centred(x, real)
+    found = centered(x, real)
     assert found[0, :3].mean(0).abs().max() < 1e-12
     assert (found[0, 3:] == 0).all()
     plain = x.mean(1)
     assert float((plain - x[:, :3].mean(1)).norm()) == pytest.approx(15, abs=2)
 
 
-def test_two_centres_lose_how_a_ligand_lies_in_its_pocket() -> None:
+def test_two_centers_lose_how_a_ligand_lies_in_its_pocket() -> None:
     ligand, pocket = torch.randn(1, 4, 3), torch.randn(1, 6, 3) + 5
     every = torch.ones(1, 10, dtype=torch.bool)
-    whole = centred(torch.cat((ligand, pocket), 1), every)
-    apart = [centred(x, every[:, : x.shape[1]]) for x in (ligand, pocket)]
+    whole = centered(torch.cat((ligand, pocket), 1), every)
+    apart = [centered(x, every[:, : x.shape[1]]) for x in (ligand, pocket)]
     gap = pocket.mean(1) - ligand.mean(1)
     kept = whole[:, 4:].mean(1) - whole[:, :4].mean(1)
     assert (kept - gap).abs().max() < 1e-5

@@ -129,7 +129,7 @@ def test_which_labels_are_left_is_a_function_of_the_cell() -> None:
     assert not tasks[1]  # rank 1 reads the other files
 
 
-def test_a_batchs_own_counts_optimise_another_mean() -> None:
+def test_a_batchs_own_counts_optimize_another_mean() -> None:
     found = sparse.objectives(molecules=600)
     assert found["all labels alike"] > 0.3
     assert found["task_weights"] < 0.1

@@ -36,7 +36,7 @@ def test_what_is_refused_is_counted_and_nothing_readable_is_an_error() -> None:
         audit(TRAIN, ["C1CC"])
 
 
-def test_a_neighbour_is_no_duplicate_and_is_seen() -> None:
+def test_a_neighbor_is_no_duplicate_and_is_seen() -> None:
     found = audit(["CCCCCCCCO"], ["CCCCCCCO", "c1ccncc1"])
     assert not any(found.same.values())
     assert found.nearest[0] > 0.6 > found.nearest[1]
@@ -57,7 +57,7 @@ def test_rows_leak_where_molecules_do_not() -> None:
     assert leaks[1] == 0
 
 
-def test_components_leave_no_near_neighbour() -> None:
+def test_components_leave_no_near_neighbor() -> None:
     smiles = chembl().of("CHEMBL233_Ki")[0][::12]
     groups = by_component(smiles)
     found = split(groups, 0, SHARES)

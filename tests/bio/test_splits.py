@@ -32,7 +32,7 @@ from tests import ranks
 
 @cache
 def some(count: int = 400) -> list[str]:
-    """Of one target, so that there are neighbours; of many scaffolds."""
+    """Of one target, so that there are neighbors; of many scaffolds."""
     return chembl().of("CHEMBL233_Ki")[0][::7][:count]
 
 
@@ -171,13 +171,13 @@ def test_shares_that_round_down_still_hold_all() -> None:
 # Clusters
 
 
-def test_kept_centres_move_nobody_and_new_ones_do() -> None:
+def test_kept_centers_move_nobody_and_new_ones_do() -> None:
     smiles = some(300)
     before = smiles[:250]
-    centres = butina(before)
-    old = centres.groups(before)
-    assert centres.groups(smiles)[:250] == old
-    assert centres.groups(smiles[::-1])[::-1][:250] == old
+    centers = butina(before)
+    old = centers.groups(before)
+    assert centers.groups(smiles)[:250] == old
+    assert centers.groups(smiles[::-1])[::-1][:250] == old
     anew = butina(smiles).groups(smiles)[:250]
     moved = sum(
         side(a, 0) != side(b, 0) for a, b in zip(old, anew, strict=True)
@@ -185,20 +185,20 @@ def test_kept_centres_move_nobody_and_new_ones_do() -> None:
     assert moved >= 3
 
 
-def test_centres_do_not_depend_on_the_order_of_rows() -> None:
+def test_centers_do_not_depend_on_the_order_of_rows() -> None:
     smiles = some()[:150]
     assert butina(smiles).names == butina(smiles[::-1]).names
 
 
-def test_what_is_like_no_centre_is_alone() -> None:
+def test_what_is_like_no_center_is_alone() -> None:
     """So two new ones that are alike may part: the audit is what tells."""
-    centres = butina(["CCCCCCO", "CCCCCCCO"], 0.4)
-    assert len({*centres.groups(["CCCCCCO", "CCCCCCCO"])}) == 1
+    centers = butina(["CCCCCCO", "CCCCCCCO"], 0.4)
+    assert len({*centers.groups(["CCCCCCO", "CCCCCCCO"])}) == 1
     new = ["c1ccc2ccccc2c1", "Cc1ccc2ccccc2c1"]
-    assert centres.groups(new) == [f"alone {one}" for one in new]
+    assert centers.groups(new) == [f"alone {one}" for one in new]
 
 
-def test_only_components_leave_no_neighbour_on_another_side() -> None:
+def test_only_components_leave_no_neighbor_on_another_side() -> None:
     smiles = some(200)
     near = alike(smiles, smiles)
     least = {}
@@ -257,12 +257,12 @@ def test_identity_is_the_edit_distances() -> None:
 
 def test_families_stay_together_and_stay() -> None:
     found = proteins()
-    centres = families(found, 0.5)
-    groups = centres.groups(found)
-    assert len(centres.names) == 4
+    centers = families(found, 0.5)
+    groups = centers.groups(found)
+    assert len(centers.names) == 4
     assert [len({*groups[i : i + 6]}) for i in range(0, 24, 6)] == [1] * 4
-    assert centres.groups([*found, "MKV"])[:24] == groups
-    assert families(found[::-1], 0.5).names == centres.names
+    assert centers.groups([*found, "MKV"])[:24] == groups
+    assert families(found[::-1], 0.5).names == centers.names
     # All variants of one protein are one family: no such split is to be had.
     with pytest.raises(ValueError, match="pin it"):
         split(families(found[:6], 0.5).groups(found[:6]), 0)

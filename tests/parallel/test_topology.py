@@ -203,7 +203,7 @@ def meshes() -> list[Any]:
         ]
 
 
-def test_the_last_axis_has_neighbours() -> None:
+def test_the_last_axis_has_neighbors() -> None:
     axes = {"dp": Axis(2, 1.0), "tp": Axis(2, 100.0)}
     order = mesh_order(axes, 2)
     assert order == ("dp", "tp")

@@ -96,7 +96,7 @@ def test_a_level_is_expected_to_have_what_the_one_below_has() -> None:
     assert principal == [line.id for line in rubric.lines]
 
 
-def test_the_weakest_lines_are_those_to_practise() -> None:
+def test_the_weakest_lines_are_those_to_practice() -> None:
     rubric = load()
     all_twos = {line.id: 2 for line in rubric.lines}
     found = rubric.weakest(all_twos | {"proof": 0, "move": 1}, "senior")

@@ -317,7 +317,7 @@ def drawings(page: Page) -> int:
 
 def violations(page: Page, scheme: str) -> list[Any]:
     """What axe-core finds: the rule, the element, and how to mend it. Once all
-    rules, and again those that see colours."""
+    rules, and again those that see colors."""
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if scheme == "dark":
         options["runOnly"] = ["color-contrast", "link-in-text-block"]

@@ -334,7 +334,7 @@ SIZES = """
   .flatMap((svg) => [...svg.querySelectorAll("text")].map((text) =>
     parseFloat(getComputedStyle(text).fontSize) * svg.getScreenCTM().a))
 """
-COLOURS = """
+COLORS = """
 [...document.querySelectorAll(".chart svg *")].flatMap((e) => {
   const { fill, stroke } = getComputedStyle(e);
   const own = e.closest("defs") ? e.tagName == "rect" : true;
@@ -349,9 +349,9 @@ COLOURS = """
 """
 
 
-def luminance(colour: str) -> float:
+def luminance(color: str) -> float:
     """As WCAG 2 defines it."""
-    parts = [int(x) / 255 for x in re.findall(r"\d+", colour)[:3]]
+    parts = [int(x) / 255 for x in re.findall(r"\d+", color)[:3]]
     linear = [
         x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4
         for x in parts
@@ -373,11 +373,11 @@ def test_it_is_seen_in_either_scheme(
     shown(tab, scheme, 1280, tmp_path)
     body = "getComputedStyle(document.body).backgroundColor"
     page = luminance(tab.evaluate(body))
-    found = {*tab.evaluate(COLOURS)}
+    found = {*tab.evaluate(COLORS)}
     assert len(found) > 5
-    for colour in found:
-        low, high = sorted((page, luminance(colour)))
-        assert (high + 0.05) / (low + 0.05) >= 4.5, colour
+    for color in found:
+        low, high = sorted((page, luminance(color)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, color
     tab.add_script_tag(path=node_modules / "axe-core" / "axe.min.js")
     tab.evaluate(
         "document.querySelectorAll('details').forEach(d => d.open = 1)"

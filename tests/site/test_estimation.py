@@ -1,4 +1,4 @@
-"""The estimation page, as somebody practises on it."""
+"""The estimation page, as somebody practices on it."""
 
 from __future__ import annotations
 

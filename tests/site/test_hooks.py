@@ -75,7 +75,7 @@ def test_what_is_for_tests_is_not_published(site: Site) -> None:
 
 
 @pytest.mark.xdist_group("site")
-def test_a_token_of_code_is_set_apart_where_it_has_a_colour(site: Site) -> None:
+def test_a_token_of_code_is_set_apart_where_it_has_a_color(site: Site) -> None:
     """A long page has thousands that have not, and a browser styles each."""
     html = site.pages()["handbook/"]
     assert '<span class="k">' in html
@@ -132,7 +132,7 @@ def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
     assert folded.find_parent("details") is not None
     assert folded.get_text() == "FILES = {}"
     assert code.get_text().strip() == "1 < 2"
-    assert code.select("span.mi")  # coloured as any code
+    assert code.select("span.mi")  # colored as any code
     assert printed.get_text() == "yes & no\n"
     index = scratch / "site" / "search" / "search_index.json"
     assert "labs/first" not in index.read_text(), "its page is found"

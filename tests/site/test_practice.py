@@ -183,8 +183,8 @@ def test_the_site_publishes_ts_fsrs_as_it_is(
     assets = site.folder / "assets" / "ts-fsrs"
     module = (package / "dist" / "index.mjs").read_bytes()
     assert (assets / "index.mjs").read_bytes() == module
-    licence = (package / "LICENSE").read_bytes()
-    assert (assets / "LICENSE").read_bytes() == licence
+    license = (package / "LICENSE").read_bytes()
+    assert (assets / "LICENSE").read_bytes() == license
 
 
 def test_a_graded_card_comes_back_when_ts_fsrs_says(

@@ -168,8 +168,8 @@ def test_what_belongs_to_a_launch_may_change(name: str) -> None:
 
 
 def test_a_setting_that_is_gone_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--colour is None"):
-        require_same({}, {"colour": "red"})
+    with pytest.raises(ConfigError, match="--color is None"):
+        require_same({}, {"color": "red"})
 
 
 RANKS = re.compile(r"a number of ranks that divides (\d+)$")

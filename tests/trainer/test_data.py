@@ -168,8 +168,8 @@ def test_seed_epoch_and_id_each_change_it() -> None:
 
 @pytest.mark.parametrize("vary", ["seed", "epoch", "id"])
 def test_it_is_uniform_and_unrelated_along_every_input(vary: str) -> None:
-    """20,000 consecutive inputs, 8 values each, in 64 bins; and neighbouring
-    inputs, and neighbouring values of one input, are uncorrelated."""
+    """20,000 consecutive inputs, 8 values each, in 64 bins; and neighboring
+    inputs, and neighboring values of one input, are uncorrelated."""
     m, k, bins = 20_000, 8, 64
     zero, count = np.zeros(m, np.int64), np.arange(m)
     if vary == "seed":

@@ -148,7 +148,7 @@ def test_a_batch_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     assert audit(tmp_path).proven
 
 
-# A rank's death is noticed by its neighbour's failed collective at once; what
+# A rank's death is noticed by its neighbor's failed collective at once; what
 # takes time is that the agents agree on who is left. A dead agent counts as
 # there until five of its heartbeats are missing (by default 15 s), and while
 # there is room the others wait for late comers (30 s).

@@ -56,20 +56,20 @@ def test_one_process_needs_no_launcher(tmp_path: Path) -> None:
         ("--fault raise:rank=0,step=1,phase=backward", 1, "InjectedError"),
     ],
 )
-def test_a_rank_leaves_without_finalising(
+def test_a_rank_leaves_without_finalizing(
     settings: str, code: int, says: str, tmp_path: Path
 ) -> None:
     """gloo's threads may still need the interpreter (`launcher.leave`)."""
     arguments = ["--run-dir", str(tmp_path), *settings.split()]
     program = (
         "import atexit, runpy, sys\n"
-        "atexit.register(print, 'finalised')\n"
+        "atexit.register(print, 'finalized')\n"
         f"sys.argv[1:] = {arguments}\n"
         "runpy.run_module('lockstep.trainer', run_name='__main__')\n"
     )
     said = finish([sys.executable, "-c", program], code)
     assert says in said
-    assert "finalised" not in said
+    assert "finalized" not in said
 
 
 def test_sigkill_of_the_whole_job_resumes_bitwise(tmp_path: Path) -> None:

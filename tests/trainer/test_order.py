@@ -48,7 +48,7 @@ def test_every_length_to_a_trillion_has_an_inverse(
 
 @pytest.mark.parametrize("n", [10**6 + 1, 2**32, 10**9 + 7, 10**12])
 def test_large_orders_are_one_to_one(n: int) -> None:
-    """100,000 indices of which many are neighbours, and both ends."""
+    """100,000 indices of which many are neighbors, and both ends."""
     start = np.random.default_rng(0).integers(0, n, 100)[:, None]
     index = np.unique((start + np.arange(1000)) % n)
     index = np.union1d(index, [0, n - 1])
@@ -138,7 +138,7 @@ def position(ids: np.ndarray) -> float:
     return deviations(cells, np.array(counts), n)
 
 
-def neighbours(ids: np.ndarray) -> float:
+def neighbors(ids: np.ndarray) -> float:
     """How far apart, mod n, two ids are that follow each other."""
     n = ids.shape[1]
     bins = min(n - 1, 256)
@@ -150,20 +150,20 @@ def neighbours(ids: np.ndarray) -> float:
 
 @pytest.mark.parametrize("shuffle", [ours, true_shuffle])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_positions_and_neighbours_are_those_of_a_shuffle(
+def test_positions_and_neighbors_are_those_of_a_shuffle(
     n: int, shuffle: Shuffle
 ) -> None:
     """Two-sided: an order that is too even is not random either."""
     ids = draws(shuffle, n)
     assert abs(position(ids)) < DEVIATIONS
-    assert abs(neighbours(ids)) < DEVIATIONS
+    assert abs(neighbors(ids)) < DEVIATIONS
 
 
 @pytest.mark.parametrize("n", [64, 257])
 @pytest.mark.parametrize("shuffle", [identity, affine, rotation])
 def test_the_tests_tell_what_is_no_shuffle(n: int, shuffle: Shuffle) -> None:
     ids = draws(shuffle, n)
-    worst = max(abs(position(ids)), abs(neighbours(ids)))
+    worst = max(abs(position(ids)), abs(neighbors(ids)))
     assert worst > 4 * DEVIATIONS
 
 
@@ -174,7 +174,7 @@ def test_the_tests_tell_a_cipher_of_few_rounds(
     monkeypatch.setattr(order, "ROUNDS", rounds)
     for n in (64, 101):
         ids = draws(ours, n)
-        assert max(abs(position(ids)), abs(neighbours(ids))) > 4 * DEVIATIONS
+        assert max(abs(position(ids)), abs(neighbors(ids))) > 4 * DEVIATIONS
 
 
 # No memory, no waiting
@@ -207,7 +207,7 @@ def test_seeking_a_sampler_costs_no_memory() -> None:
 
 def squares() -> Iterator[int]:
     """Lengths whose grid has most cells outside: just above a square or a
-    product of neighbours. And some others."""
+    product of neighbors. And some others."""
     for root in (2, 3, 5, 8, 31, 64, 100):
         yield from (root**2 + 1, root * (root + 1) + 1, root**2)
     yield from (1, 2, 3, 1437, 5000)

@@ -230,7 +230,7 @@ def flat(r: Replica) -> np.ndarray:
 
 
 def leave_again_and_again(times: int) -> bool:
-    """Join, synchronise, leave; the replica is freed only afterwards, while a
+    """Join, synchronize, leave; the replica is freed only afterwards, while a
     thread of the group waits for Python's lock."""
     store = ranks.store()
     sys.setswitchinterval(1000)  # the lock goes only to who is given it

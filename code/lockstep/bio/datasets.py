@@ -1,7 +1,7 @@
 """Real data, each with a card: what it is, whose it is, what it is not for.
 
 `chembl` and `proteome` are shipped with the package. `gb1` and `moses` are not,
-since their sources state no licence: each is taken out of a published package
+since their sources state no license: each is taken out of a published package
 on first use and kept in the user's cache. `nci` lies in RDKit. A file whose
 checksum is not its card's is refused.
 """
@@ -37,9 +37,9 @@ class Card(BaseModel):
     file: str | None  # beside the cards; none where it may not be shipped
     member: str | None = None  # the file's name in the package, if fetched
     sha256: str = Sha256  # of the file
-    licence: str  # of the source, whatever package carried it
-    licence_url: str | None
-    licence_source: str  # where the source says so
+    license: str  # of the source, whatever package carried it
+    license_url: str | None
+    license_source: str  # where the source says so
     attribution: str
     source: str
     package: str  # name==version that carries it

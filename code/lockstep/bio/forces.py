@@ -85,7 +85,7 @@ class Forces(nn.Module):
         super().__init__()
         self.element = nn.Embedding(120, width)
         self.energy = nn.Sequential(
-            nn.Linear(2 * width + CENTRES, width),
+            nn.Linear(2 * width + CENTERS, width),
             nn.SiLU(),
             nn.Linear(width, 1),
         )
@@ -97,7 +97,7 @@ class Forces(nn.Module):
         places = places.requires_grad_()
         begin, end = batch.bonds
         length = (places[begin] - places[end]).norm(dim=1)
-        near = torch.linspace(0.8, 2.4, CENTRES)  # Å
+        near = torch.linspace(0.8, 2.4, CENTERS)  # Å
         ends = self.element(batch.atoms[batch.bonds, 0])
         smooth = torch.exp(-(((length[:, None] - near) / 0.2) ** 2))
         energy = self.energy(
@@ -160,7 +160,7 @@ def off(found: Tensor, right: Tensor) -> float:
     return float((found - right).norm() / right.norm())
 
 
-LONGEST, CENTRES = 30, 8  # characters of a SMILES; of the distances
+LONGEST, CENTERS = 30, 8  # characters of a SMILES; of the distances
 LOSSES: tuple[Loss, ...] = (mean_of_means, global_mean)
 
 

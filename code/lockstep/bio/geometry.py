@@ -22,7 +22,7 @@ Layer = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 # --8<-- [start:egnn]
 class EGNN(nn.Module):
     """Equations 3 to 6 of Satorras et al. 2021,
-    https://arxiv.org/abs/2102.09844, with every other atom as a neighbour."""
+    https://arxiv.org/abs/2102.09844, with every other atom as a neighbor."""
 
     def __init__(self, features: int = 8, hidden: int = 32) -> None:
         super().__init__()
@@ -175,16 +175,16 @@ def rotations(seed: int, epoch: int, ids: np.ndarray) -> Tensor:
     return torch.from_numpy(np.stack(rows).astype(float)).permute(2, 0, 1)
 
 
-def centred(x: Tensor, real: Tensor) -> Tensor:
+def centered(x: Tensor, real: Tensor) -> Tensor:
     """Positions (samples, atoms, 3) about the mean of those that are real, by a
     mask (samples, atoms); padding lies at the origin again.
 
-    All parts of a sample have one centre: of a ligand and its pocket, each
+    All parts of a sample have one center: of a ligand and its pocket, each
     about its own, how they lie to each other would be lost.
     """
     weight = real[..., None].to(x.dtype)
-    centre = (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
-    return (x - centre) * weight
+    center = (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
+    return (x - center) * weight
 
 
 # --8<-- [end:rotations]

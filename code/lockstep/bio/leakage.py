@@ -1,9 +1,9 @@
-"""What a test set shares with training: the same compounds, and neighbours.
+"""What a test set shares with training: the same compounds, and neighbors.
 
     python -m lockstep.bio.leakage [TRAIN TEST]
 
 Rows that differ as text may be one compound: written otherwise, as another
-salt, another stereoisomer, another tautomer. A neighbour is none of these and
+salt, another stereoisomer, another tautomer. A neighbor is none of these and
 still gives its label away. Without files, the NCI's compounds are split.
 """
 
@@ -34,7 +34,7 @@ from .splits import by_molecule, by_scaffold, split
 
 SHARES = {"train": 0.8, "test": 0.2}
 WIDTH = 24  # of the names in a table
-NEAR = 0.6  # similarity from which a training molecule counts as a neighbour
+NEAR = 0.6  # similarity from which a training molecule counts as a neighbor
 FIRST = 2400  # rows of the NCI's that `main` splits
 LEVELS: dict[str, Callable[[Chem.Mol], str]] = {  # each takes in the last
     "written otherwise": canonical,
@@ -54,7 +54,7 @@ class Audit:
     nearest: np.ndarray  # float32 [test molecules], Tanimoto to training
 
     def share(self, least: float = NEAR) -> float:
-        """The share of test molecules with such a neighbour in training."""
+        """The share of test molecules with such a neighbor in training."""
         return float((self.nearest >= least).mean())
 
 

@@ -26,7 +26,7 @@ from .geometry import (
     Anchored,
     ChiralEGNN,
     Layer,
-    centred,
+    centered,
     equivariance_error,
     rotations,
 )
@@ -75,12 +75,12 @@ def made(kind: Callable[[], nn.Module]) -> nn.Module:
 # --8<-- [start:free]
 def free(layer: Layer, h: Tensor, x: Tensor) -> tuple[float, float, float]:
     """Three tests of one layer: of a molecule that is turned about the origin;
-    that is moved and goes through a pipeline which centres; that is moved."""
+    that is moved and goes through a pipeline which centers; that is moved."""
 
     def pipeline(h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         whole = torch.ones(1, len(x), dtype=torch.bool)
-        features, positions = layer(h, centre := centred(x[None], whole)[0])
-        return features, positions - centre + x
+        features, positions = layer(h, center := centered(x[None], whole)[0])
+        return features, positions - center + x
 
     turned = equivariance_error(layer, h, x, distance=0)["rotation"]
     recentred = equivariance_error(pipeline, h, x)["translation"]
@@ -165,14 +165,14 @@ def main() -> None:
     torch.set_num_threads(1)  # many small products
     molecule = conformer(IBUPROFEN)
     h, x = atoms(molecule)
-    centre = float(x.mean(0).norm())
-    print(f"ibuprofen, {len(x)} atoms, {centre:.2f} Å off the origin\n")
+    center = float(x.mean(0).norm())
+    print(f"ibuprofen, {len(x)} atoms, {center:.2f} Å off the origin\n")
     layers = {
         "EGNN": made(EGNN),
         "chiral": made(ChiralEGNN),
         "anchored": made(Anchored),
     }
-    print(f"{'':11}{'turned':>8}{'centred':>8}{'moved':>8}{'mirror':>8}")
+    print(f"{'':11}{'turned':>8}{'centered':>8}{'moved':>8}{'mirror':>8}")
     for name, layer in layers.items():
         mirror = equivariance_error(layer, h, x)["mirror"]
         said = "".join(map(shown, (*free(layer, h, x), mirror)))

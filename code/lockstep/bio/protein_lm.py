@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 # --8<-- [start:place]
 def place(cp: int) -> Place:
-    """Ranks of one sequence are neighbours.
+    """Ranks of one sequence are neighbors.
 
     Raises:
         ValueError: `cp` does not divide the ranks.

@@ -96,18 +96,18 @@ def by_scaffold(smiles: Sequence[str]) -> list[str]:
 
 
 # --8<-- [end:groups]
-# --8<-- [start:centres]
+# --8<-- [start:centers]
 @dataclass(frozen=True)
-class Centres:
+class Centers:
     """Clusters that stay as they are: written down with the split."""
 
     names: tuple[str, ...]  # SMILES or sequences
-    least: float  # similarity to a centre, or an item is its own group
+    least: float  # similarity to a center, or an item is its own group
     similarity: Similarity
 
     def groups(self, items: Sequence[str]) -> list[str]:
-        """The nearest centre of each item: of equal ones the first. It is a
-        function of the item and the centres, of no other item."""
+        """The nearest center of each item: of equal ones the first. It is a
+        function of the item and the centers, of no other item."""
         found = self.similarity(items, self.names)
         near, best = found.argmax(axis=1), found.max(axis=1)
         return [
@@ -116,7 +116,7 @@ class Centres:
         ]
 
 
-# --8<-- [end:centres]
+# --8<-- [end:centers]
 def alike(a: Sequence[str], b: Sequence[str]) -> np.ndarray:
     """Tanimoto similarity of parents without stereo, float32
     [len(a), len(b)]."""
@@ -127,8 +127,8 @@ def alike(a: Sequence[str], b: Sequence[str]) -> np.ndarray:
     return tanimoto(left, right)
 
 
-def butina(smiles: Sequence[str], least: float = 0.6) -> Centres:
-    """Centres of Butina's clusters (1999), the largest first. It holds all
+def butina(smiles: Sequence[str], least: float = 0.6) -> Centers:
+    """Centers of Butina's clusters (1999), the largest first. It holds all
     pairs: for tens of thousands of molecules, not for millions."""
     names = sorted({flat(parse(one)) for one in smiles})  # in no one's order
     found = alike(names, names)
@@ -136,12 +136,12 @@ def butina(smiles: Sequence[str], least: float = 0.6) -> Centres:
     clusters = Butina.ClusterData(
         lower, len(names), 1 - least, isDistData=True, reordering=True
     )
-    return Centres(tuple(names[one[0]] for one in clusters), least, alike)
+    return Centers(tuple(names[one[0]] for one in clusters), least, alike)
 
 
 def by_component(smiles: Sequence[str], least: float = 0.6) -> list[str]:
-    """Molecules that a chain of neighbours at `least` or above joins. Only
-    this leaves no neighbour on another side; an added molecule may join two
+    """Molecules that a chain of neighbors at `least` or above joins. Only
+    this leaves no neighbor on another side; an added molecule may join two
     groups, so freeze the data before it."""
     names = by_molecule(smiles)
     _, of = connected_components(alike(names, names) >= least)
@@ -173,14 +173,14 @@ def identity(a: Sequence[str], b: Sequence[str]) -> np.ndarray:
     return found
 
 
-def families(sequences: Sequence[str], least: float = 0.3) -> Centres:
+def families(sequences: Sequence[str], least: float = 0.3) -> Centers:
     """Representatives of sequence families, found greedily, the longest first
     (as CD-HIT does; Li and Godzik, 2006)."""
     chosen: list[str] = []
     for one in sorted({*sequences}, key=lambda s: (-len(s), s)):
         if not chosen or identity([one], chosen).max() < least:
             chosen.append(one)
-    return Centres(tuple(chosen), least, identity)
+    return Centers(tuple(chosen), least, identity)
 
 
 def by_time(

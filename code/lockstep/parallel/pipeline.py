@@ -96,7 +96,7 @@ def interleaved_schedule(
 
 # --8<-- [end:interleaved]
 class PipelineStage:
-    """This rank's parts of a model, and the messages to its neighbours.
+    """This rank's parts of a model, and the messages to its neighbors.
 
     Ranks of `group` are the stages, in order. All of them make theirs together.
 
@@ -157,7 +157,7 @@ class PipelineStage:
         """One step's forwards and backwards; gradients add up in `.grad`.
 
         Any schedule will do in which no action waits for a later one, and
-        neighbours agree on the order of forwards and on that of backwards.
+        neighbors agree on the order of forwards and on that of backwards.
 
         Args:
             inputs: by micro-batch, on the first stage.

@@ -173,7 +173,7 @@ def crossing(
 
     Args:
         order: the axes as `init_device_mesh` takes them: the last one's groups
-            are neighbours.
+            are neighbors.
     """
     degrees = [axes[name].degree for name in order]
     node = torch.arange(prod(degrees)).view(degrees) // ranks_per_node

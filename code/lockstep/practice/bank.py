@@ -54,7 +54,7 @@ TOPICS = {
     "numerics": "Numerics",
     "operations": "Operations",
     "testing": "Testing",
-    "interview": "Judgement",
+    "interview": "Judgment",
     "rl": "RL post-training",
     "bio": "Biotech",
 }

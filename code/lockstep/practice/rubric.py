@@ -75,7 +75,7 @@ class Rubric(_Strict):
         return [line for line in self.lines if line.level in known]
 
     def weakest(self, marks: dict[str, int], level: Level) -> list[Line]:
-        """The two lines to practise next: the lowest marks, and among equals
+        """The two lines to practice next: the lowest marks, and among equals
         those that this level is expected to have.
 
         Raises ValueError where a line has no mark, or one that is not 0 to 2.

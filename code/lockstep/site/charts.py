@@ -2,7 +2,7 @@
 
 A chart is drawn when the site is built, from data that a run recorded or the
 planner computed. It has no script and no inline style, so the page's own style
-sheet (`docs/assets/charts.css`) colours it for either scheme. It is drawn
+sheet (`docs/assets/charts.css`) colors it for either scheme. It is drawn
 twice, for a phone and for a desk, so that its letters keep their size. What it
 shows is also a table, folded below it; its name and its text alternative are
 what a screen reader says.
@@ -24,7 +24,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 NARROW, WIDE = 320, 640
 FONT = 13  # of every text, in the same units
 LINE = 19  # from one line of text to the next
-# Kinds of fill, line and mark: whoever sees no colour sees these.
+# Kinds of fill, line and mark: whoever sees no color sees these.
 DASHES = "", "7 4", "2 3", "9 3 2 3", "1 5"
 _HATCH = {  # strokes in a tile of 8 by 8, over the fill
     1: "M-2 6L6 -2M2 10L10 2",

@@ -25,7 +25,7 @@ import pytest
 from pytest_codeblocks.plugin import MarkdownFile, TestBlock
 
 from lockstep.site.execute import BlockFailed, Terminal, output
-from lockstep.site.normalise import normalise
+from lockstep.site.normalize import normalize
 from lockstep.site.pages import SHELL, Block, blocks, pages, violations
 from lockstep.site.snippets import BadInclude, site_root
 from lockstep.site.warm import WARM, served
@@ -73,7 +73,7 @@ class ShownBlock(TestBlock):
         if expected is None:
             return
         shown, now = (
-            normalise(text, self.obj.text) for text in (expected, printed)
+            normalize(text, self.obj.text) for text in (expected, printed)
         )
         if shown != now:
             raise BlockFailed(_difference(shown, now, self.obj))

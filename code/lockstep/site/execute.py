@@ -28,7 +28,7 @@ from typing import Any
 
 from pytest_codeblocks.main import stdout_io
 
-from lockstep.site.normalise import tidy
+from lockstep.site.normalize import tidy
 from lockstep.site.pages import SHELL, Block
 from lockstep.site.snippets import Include, expand, sections
 from lockstep.site.warm import WARM

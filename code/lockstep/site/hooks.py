@@ -37,6 +37,7 @@ from lockstep.site import (
     glossary,
     llms,
     notebook_pages,
+    proofs,
     questions,
 )
 from lockstep.site.diagrams import Ahead, size
@@ -51,7 +52,7 @@ _CARDS = "ts-fsrs/dist/index.mjs"
 _DIAGRAM = re.compile(
     r'<pre\s+class="mermaid"><code>(?P<source>.*?)\n?</code></pre>', re.S
 )
-# What has the colour of text anyway. A browser has to style each token, and of
+# What has the color of text anyway. A browser has to style each token, and of
 # ten thousand on a long page most are of these.
 _UNCOLOURED = (Name, Operator, Punctuation, Whitespace)
 _AWAY = re.compile(r'<a(?=\s[^>]*href="https?://)')
@@ -97,7 +98,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 @event_priority(100)  # mkdocs-jupyter makes pages of the notebooks after it
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Publish the notebooks; Mermaid's ES modules; the planner's files, and
-    MicroPython to run them; what schedules cards; with the licences.
+    MicroPython to run them; what schedules cards; with the licenses.
     Publish the recorded traces. Add the pages that are made at build time."""
     api.publish(files, config)
     modules = _modules(config)
@@ -140,25 +141,31 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(
     markdown: str, page: Page, config: MkDocsConfig, files: Files
 ) -> str:
-    """Compute the figures of a page that is `computed`; put two buttons below
-    the title of one that names a `notebook`.
+    """Compute the figures of a page that is `computed`; list what its proof
+    marks name; put two buttons below the title of one that names a `notebook`.
 
     Raises:
-        PluginError: a figure cannot be planned, or there is no such notebook.
+        PluginError: a figure cannot be planned, a mark names what is not
+            there, or there is no such notebook.
     """
+    sources = f"{config.repo_url or ''}/blob/{_BRANCH}"
     _, _, repository = (config.repo_url or "").rpartition("github.com/")
     colab = f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/labs"
     if page.meta.get("computed"):
         planner = get_relative_url("planner/", page.url)
         given = {"bugs": bugs().values(), "colab": colab}
         given |= {"glossary": glossary.load(), "checked": checked.load()}
-        given["sources"] = f"{config.repo_url or ''}/blob/{_BRANCH}"
+        given["sources"] = sources
         try:
             markdown = computed(
                 markdown, planner, chart=chart, estimates=estimates, **given
             )
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None
+    try:
+        markdown = proofs.marked(markdown, sources)
+    except proofs.UnknownProofError as error:
+        raise PluginError(f"{page.file.src_uri}: {error}") from None
     if not (name := page.meta.get("notebook")):
         return markdown
     path = f"labs/{name}.ipynb"

@@ -35,6 +35,8 @@ _BUTTONS = re.compile(
     r"^(\[Open in Colab\].*)\n[^\0]*?^\{ \.notebook \}$", re.M
 )
 _FIGURE = re.compile(r'<a class="figure"[^>]*>(.*?)</a>')
+_PROOF = re.compile(r'<a class="proof"[^>]*>.*?>([\d,]+)</sup></a>')
+_ENTRY = re.compile(r"^ *\{ #proof-\d+ \.proof-entry \}\n?", re.M)
 _COMMENT = re.compile(r"^ *<!--.*?-->\n?", re.M | re.S)
 _CLASSES = re.compile(r"(?<=[\])}])\{ ?(?:[.#][\w-]+ ?)+\}")
 _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.M | re.S)
@@ -118,6 +120,7 @@ def _prose(text: str, page: Page) -> str:
 
     text = _CLOCK.sub("", _BUTTONS.sub(r"> \1", _COMMENT.sub("", text)))
     text = _LAYOUT.sub("", _HTML.sub(widget, text))
+    text = _ENTRY.sub("", _PROOF.sub(r" [proof \1]", text))
     return _CLASSES.sub("", _FIGURE.sub(r"\1", text))
 
 

@@ -36,7 +36,7 @@ KEPT = {  # name of a way to split
     "random": "at random",
     "scaffold": "scaffold",
     "butina": "Butina cluster",
-    "component": "chain of neighbours",
+    "component": "chain of neighbors",
 }
 PARAMS, RANKS, STAGES = 7.5e9, 64, 8
 STATES = {
@@ -195,7 +195,7 @@ def loss() -> Chart:
     )
 
 
-def neighbours() -> Chart:
+def neighbors() -> Chart:
     """How similar the nearest training molecule is, by way to split."""
     found: dict[str, list[float]] = {}
     for way, name in KEPT.items():
@@ -409,7 +409,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "bubble": bubble,
     "loss": loss,
     "benchmark": benchmark,
-    "neighbours": neighbours,
+    "neighbors": neighbors,
     "proteins": proteins,
     "phases": phases,
     "trace-late": trace("late", "Trace A"),

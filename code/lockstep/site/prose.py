@@ -16,10 +16,7 @@ from pathlib import Path
 import markdown
 from bs4 import BeautifulSoup, Tag
 
-SENTENCE = 25  # words
-PARAGRAPH = 4  # sentences
-SAY_IT = 45  # words
-PAGE = {"docs/handbook.md": 6000, "docs/concepts/": 1500, "docs/biotech/": 1500}
+SAY_IT = 75  # words that are spoken in half a minute
 BANNED = re.compile(
     r"\b(crucial|robust|seamless|leverag|powerful)\w*"
     r"|\bnot just\b.{1,80}\bbut\b",
@@ -40,22 +37,22 @@ _FRONT = re.compile(r"\A---\n.*?\n---\n", re.S)
 _FIGURE = re.compile(r"\{\{.*?\}\}", re.S)
 _STATEMENT = re.compile(r"\{%.*?%\}|\{#-.*?-#\}", re.S)
 _COMMENT = re.compile(r"<!--.*?-->", re.S)
+_FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.M | re.S)
+# A page names what holds a sentence by a mark, which proofs.py reads.
+_TEST = re.compile(r"`[^`\n]*\b(?:tests/[\w/]+|test_\w+)[^`\n]*`")
 _LEFT_OUT = "pre, .footnote-backref, .md-button, script, style"
-# A full stop within these ends no sentence.
-_SHORT = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|No|Fig|al)\.")
-_END = re.compile(r"(?<=[.!?])[)\"”’*]*\s+")
 
 
 def faults(text: str, path: str = "") -> Iterator[str]:
     """What is wrong with the text of a page, in Markdown.
 
     Args:
-        path: its address below the root, on which its length depends.
+        path: its address below the root; a page in `docs/` names no test.
     """
     page = _rendered(text)
-    most = next((n for at, n in PAGE.items() if path.startswith(at)), None)
-    if most is not None and (count := _count(_plain(page))) > most:
-        yield f"{count} words, where {most} are the most"
+    if path.startswith("docs/"):
+        for found in _TEST.finditer(_FENCED.sub("", text)):
+            yield f"a test in running text, where a mark would do: {found[0]}"
     yield from _headings(page)
     for quote in page.select(".admonition"):
         title = quote.select_one(".admonition-title")
@@ -67,18 +64,6 @@ def faults(text: str, path: str = "") -> Iterator[str]:
         written = _own(block)
         for found in BANNED.finditer(written):
             yield f"a banned word, {found[0]!r}: {_start(written)}"
-        sentences = split(written)
-        if block.name == "p" and len(sentences) > PARAGRAPH:
-            yield f"{len(sentences)} sentences: {_start(written)}"
-        for sentence in sentences:
-            if (count := _count(sentence)) > SENTENCE:
-                yield f"{count} words: {_start(sentence)}"
-
-
-def split(text: str) -> list[str]:
-    """The sentences of a paragraph."""
-    text = _SHORT.sub(lambda found: found[0][:-1], text)
-    return [part for part in _END.split(text) if part.strip()]
 
 
 def _rendered(text: str) -> BeautifulSoup:
@@ -91,9 +76,6 @@ def _rendered(text: str) -> BeautifulSoup:
     page = BeautifulSoup(html, "html.parser")
     for element in page.select(_LEFT_OUT):
         element.decompose()
-    for label in page.select("p > strong:first-child"):
-        if label.get_text().endswith("."):  # "Cause." is no sentence
-            label.decompose()
     for code in page.select("code"):
         code.string = "code"  # one word, whatever is in it
     return page

@@ -3,7 +3,7 @@
     python -m lockstep.site.record [PAGE ...]
 
 A file whose content differs only in what may differ between runs (see
-`normalise`) keeps its old content, so that a record changes with a reason.
+`normalize`) keeps its old content, so that a record changes with a reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lockstep.site.execute import BlockFailed, Terminal, output
-from lockstep.site.normalise import normalise
+from lockstep.site.normalize import normalize
 from lockstep.site.pages import blocks, pages
 from lockstep.site.snippets import BadInclude
 
@@ -31,7 +31,7 @@ def record(chosen: Iterable[Path]) -> list[Path]:
                     continue
                 printed = output(block, terminal)
                 before = target.read_text("utf-8") if target.exists() else None
-                if before is None or normalise(before, block.text) != normalise(
+                if before is None or normalize(before, block.text) != normalize(
                     printed, block.text
                 ):
                     target.parent.mkdir(parents=True, exist_ok=True)

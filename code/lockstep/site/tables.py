@@ -27,7 +27,7 @@ def _marked(table: str) -> str:
     if len(names) <= FITTING:
         return table
 
-    def labelled(row: re.Match[str]) -> str:
+    def labeled(row: re.Match[str]) -> str:
         labels: Iterator[str] = iter(names)
         return re.sub(
             r"<td\b",
@@ -36,4 +36,4 @@ def _marked(table: str) -> str:
         )
 
     head = head.replace("<table", "<table data-stack", 1)
-    return f"{head}</thead>{_ROW.sub(labelled, body)}"
+    return f"{head}</thead>{_ROW.sub(labeled, body)}"

@@ -16,7 +16,7 @@ Batch = tuple[Tensor, Tensor, Tensor]  # ids (m,), features (m, d), labels (m,)
 
 
 class Samples(Dataset[Batch]):
-    """Labelled samples, fetched a micro-batch of (epochs, ids) at a time."""
+    """Labeled samples, fetched a micro-batch of (epochs, ids) at a time."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray, cfg: TrainConfig) -> None:
         self.x, self.y, self.cfg = torch.tensor(x).float(), torch.tensor(y), cfg

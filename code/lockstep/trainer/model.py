@@ -25,7 +25,7 @@ class DataParallel:
     """DDP averages gradients over ranks; it shards no input."""
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """The model to call, whose backward pass synchronises gradients."""
+        """The model to call, whose backward pass synchronizes gradients."""
         self.module = model.to(device)
         ids = [device] if device.type == "cuda" else None
         self.ddp = DistributedDataParallel(self.module, ids)

@@ -15,7 +15,7 @@ export const button = (text, act, given = {}) => {
   return made;
 };
 
-/** A labelled choice; `options` are pairs of value and text. */
+/** A labeled choice; `options` are pairs of value and text. */
 export const choice = (text, name, options, value) => {
   const select = make("select", { name });
   for (const [id, shown] of options) select.append(new Option(shown, id, false, id === value));

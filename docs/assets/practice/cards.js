@@ -67,7 +67,7 @@ addEventListener("keydown", (event) => {
 
 export const start = async (root) => {
   const { items: all, topics, levels } = await bank();
-  // Neighbours differ in topic. Estimates come last, since drawing one loads the
+  // Neighbors differ in topic. Estimates come last, since drawing one loads the
   // planner, and who has just opened the page has not asked for it.
   const heavy = ({ sort }) => Number(sort === "estimate");
   const items = shuffled(all, 1).sort((one, other) => heavy(one) - heavy(other));

@@ -1,7 +1,7 @@
 /* A mock interview: five stages by the clock, then ten marks. */
 import { bank, button, choice, download, make, shelf, shuffled, site, task, today } from "./bank.js";
 
-/* Where a stage draws its question, fast prompt and estimate. Judgement. */
+/* Where a stage draws its question, fast prompt and estimate. Judgment. */
 export const STAGES = {
   clarify: {
     topics: ["interview", "arithmetic", "hardware"],
@@ -65,7 +65,7 @@ const draw = ({ level, topic, seed }, { stages, levels, items }, tasks) => {
   return { task: shuffled(tasks.map((id) => ({ id })), seed)[0].id, plan };
 };
 
-/** The two lines to practise next, as `Rubric.weakest` in rubric.py. */
+/** The two lines to practice next, as `Rubric.weakest` in rubric.py. */
 const weakest = ({ lines, levels }, marks, level) => {
   const own = ({ from }) => levels.indexOf(from) <= levels.indexOf(level);
   const order = [...lines].sort((one, other) =>
@@ -80,7 +80,7 @@ const advice = (lines) => {
   return [one[0], other[0], ...one.slice(1), ...other.slice(1)].slice(0, 3);
 };
 
-/** The whole as Markdown, with what to practise at its end. */
+/** The whole as Markdown, with what to practice at its end. */
 const markdown = (session, { stages, lines, ...rubric }, titles) => {
   const { level, minutes, topic, seed, spent, notes, marks } = session;
   const cell = (text) => text.replaceAll("|", "\\|");
@@ -106,7 +106,7 @@ const markdown = (session, { stages, lines, ...rubric }, titles) => {
     ...lines.map((line) =>
       `| ${line.name} | ${marks[line.id]} | ${cell(line.marks[marks[line.id]])} |`),
     "",
-    "## Practise next",
+    "## Practice next",
     "",
     `The weakest: **${weak[0].name}** (${marks[weak[0].id]})`
       + ` and **${weak[1].name}** (${marks[weak[1].id]}).`,
@@ -183,7 +183,7 @@ export const start = async (root) => {
       button("Save", () => download(`mock-interview-${one.day}.md`, "text/markdown", one.markdown), { ariaLabel: `Save the summary of ${one.day}` }),
     ));
     return [
-      make("h3", {}, "What to practise next"),
+      make("h3", {}, "What to practice next"),
       note(`Lowest over the last ${recent.length === 1 ? "interview" : recent.length}: ${weak.map(({ name }) => name).join(" and ")}.`),
       links(weak),
       make("h3", {}, "Interviews so far"),
@@ -390,7 +390,7 @@ export const start = async (root) => {
     say("Kept in this browser.");
     return show(
       `${sum(Object.values(marks))} of ${2 * lines.length}`,
-      note(`The weakest lines: ${weak.map(({ name }) => name).join(" and ")}. A total says little; practise these.`),
+      note(`The weakest lines: ${weak.map(({ name }) => name).join(" and ")}. A total says little; practice these.`),
       links(weak),
       make("pre", { className: "mock-summary", tabIndex: 0, role: "region", ariaLabel: "Summary" }, text),
       bar(

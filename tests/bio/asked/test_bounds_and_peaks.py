@@ -188,8 +188,8 @@ def test_the_weights_alone_cost_short_molecules(target: str, rise: int) -> None:
 # Splits
 
 
-def test_butinas_members_are_not_all_nearest_to_their_centre() -> None:
-    """So who kept the members and assigns by nearest centre moves some."""
+def test_butinas_members_are_not_all_nearest_to_their_center() -> None:
+    """So who kept the members and assigns by nearest center moves some."""
     smiles, _ = chembl().of("CHEMBL233_Ki")
     packed = fingerprints(molecules(smiles[:1000]))
     near = tanimoto(packed, packed)
@@ -197,12 +197,12 @@ def test_butinas_members_are_not_all_nearest_to_their_centre() -> None:
     clusters = Butina.ClusterData(
         apart, 1000, 0.4, isDistData=True, reordering=True
     )
-    centre = np.empty(1000, int)
+    center = np.empty(1000, int)
     for one in clusters:
-        centre[list(one)] = one[0]
-    centres = np.array([one[0] for one in clusters])
-    assigned = centres[near[:, centres].argmax(1)]
-    assert (assigned != centre).sum() == 95
+        center[list(one)] = one[0]
+    centers = np.array([one[0] for one in clusters])
+    assigned = centers[near[:, centers].argmax(1)]
+    assert (assigned != center).sum() == 95
 
 
 # Pairs

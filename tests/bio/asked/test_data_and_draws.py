@@ -92,7 +92,7 @@ def test_which_purchases_an_equal_roc_auc_allows() -> None:
 
 def test_what_was_never_measured_is_told_by_its_series() -> None:
     """Thrombin: of scaffolds that were not trained on, and of clusters whose
-    members are alike to a centre by 0.4 or more, six draws of each."""
+    members are alike to a center by 0.4 or more, six draws of each."""
     assays = chembl()
     column = assays.column("CHEMBL204_Ki")
     potent = shuffled(np.flatnonzero(column >= 8))[:400]
@@ -104,10 +104,10 @@ def test_what_was_never_measured_is_told_by_its_series() -> None:
     found = molecules(smiles)
     packed, x = fingerprints(found), csr_array(bits(smiles))
     near = tanimoto(packed, packed) >= 0.4
-    centres = np.full(len(rows), -1)
+    centers = np.full(len(rows), -1)
     for row in range(len(rows)):
-        if centres[row] < 0:
-            centres[near[row] & (centres < 0)] = row
+        if centers[row] < 0:
+            centers[near[row] & (centers < 0)] = row
 
     def against(groups: list[str], seed: int) -> tuple[float, float]:
         """ROC-AUC against the never measured, and against weaker ones."""
@@ -120,7 +120,7 @@ def test_what_was_never_measured_is_told_by_its_series() -> None:
         return other, weak
 
     by_scaffold = [MurckoScaffoldSmiles(mol=one) for one in found]
-    by_cluster = [str(one) for one in centres]
+    by_cluster = [str(one) for one in centers]
     splits, clusters = (
         np.array([against(groups, seed) for seed in range(6)])
         for groups in (by_scaffold, by_cluster)
@@ -454,7 +454,7 @@ def rows() -> dict[str, list[Tensor]]:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_neighbours_masks_scale_a_protein() -> None:
+def test_a_neighbors_masks_scale_a_protein() -> None:
     """Through a mask that is right, and where a pair without masks agrees."""
     found = {name: read(row) for name, row in rows().items()}
     apart = {

@@ -264,7 +264,7 @@ def test_eight_steps_of_one_gradient_go_as_far_as_the_root_of_eight() -> None:
 
 
 class Means(Network):
-    """Means over neighbours and over a molecule's atoms."""
+    """Means over neighbors and over a molecule's atoms."""
 
     def forward(self, batch: Batch) -> Tensor:
         h, (begin, end) = self.embed(batch.atoms.float()), batch.bonds

@@ -61,11 +61,11 @@ def ridge(
         other: [test, train].
         y: [train, k].
     """
-    centred = KernelCenterer().fit(own)
+    centered = KernelCenterer().fit(own)
     solved = np.linalg.solve(
-        centred.transform(own) + alpha * np.eye(len(own)), y - y.mean(0)
+        centered.transform(own) + alpha * np.eye(len(own)), y - y.mean(0)
     )
-    return y.mean(0) + centred.transform(other) @ solved
+    return y.mean(0) + centered.transform(other) @ solved
 
 
 def test_it_is_ridge_regression() -> None:
@@ -149,11 +149,11 @@ def one(
         heads[j] = ridge(inner, outer, y[a][i, :1], alpha)[:, 0]
     guesses = {
         "pooled": found[0],
-        "centred": found[1],
+        "centered": found[1],
         "column": column,
         "shared": found[2],
         "heads": heads,
-        "back": found[1] + mean[lab[b]],  # centred, and its mean added again
+        "back": found[1] + mean[lab[b]],  # centered, and its mean added again
         "exact": found[3],  # without offset and noise
     }
     if free:  # the column without a penalty, nearly
@@ -186,7 +186,7 @@ def errors(of: dict[str, Found], *ways: str) -> list[float]:
     return [of[way].mean.error for way in ways]
 
 
-WAYS = ["pooled", "centred", "column", "shared", "heads"]
+WAYS = ["pooled", "centered", "column", "shared", "heads"]
 THROMBIN, FACTOR_XA = "CHEMBL204_Ki", "CHEMBL244_Ki"
 
 
@@ -220,7 +220,7 @@ def test_centring_costs_more_than_the_offsets() -> None:
     for way in WAYS[1:]:
         assert abs(told[way].more) > 3 * told[way].doubt
         assert told[way].doubt < 0.015
-    per_cent = [100 * told[way].mean.top for way in ("pooled", "centred")]
+    per_cent = [100 * told[way].mean.top for way in ("pooled", "centered")]
     assert per_cent == pytest.approx([52, 41], abs=0.6)
     # Its mean added again brings the offset back.
     assert told["back"].more > 3 * told["back"].doubt
@@ -277,7 +277,7 @@ def test_it_is_not_the_offsets_that_were_there() -> None:
     less = 1 - ((spread - 0.64**2) / spread) ** 0.5
     potency = data.potency - less * (own[data.of] - data.potency.mean())
     told = found(data._replace(potency=potency))
-    assert errors(told, "pooled", "centred") == pytest.approx(
+    assert errors(told, "pooled", "centered") == pytest.approx(
         [0.90, 1.11], abs=0.006
     )
 
@@ -287,15 +287,15 @@ def test_twice_the_offset_is_still_less() -> None:
     assert errors(told, *WAYS[:4]) == pytest.approx(
         [1.17, 1.25, 1.04, 0.80], abs=0.006
     )
-    assert told["centred"].more > 3 * told["centred"].doubt
+    assert told["centered"].more > 3 * told["centered"].doubt
 
 
 def test_dealt_at_random_centring_is_right() -> None:
     told = found(series(THROMBIN), whole=False)
-    assert errors(told, "pooled", "centred", "shared") == pytest.approx(
+    assert errors(told, "pooled", "centered", "shared") == pytest.approx(
         [0.83, 0.79, 0.79], abs=0.006
     )
-    assert -told["centred"].more > 3 * told["centred"].doubt
+    assert -told["centered"].more > 3 * told["centered"].doubt
 
 
 def test_one_shared_compound_is_worth_the_column() -> None:

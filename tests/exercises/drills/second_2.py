@@ -1,4 +1,4 @@
-"""Drill 2 once more, in another style: no DDP, neighbours in a batch stay on
+"""Drill 2 once more, in another style: no DDP, neighbors in a batch stay on
 one rank, and what is recorded are lines of JSON."""
 
 import argparse

@@ -21,7 +21,7 @@ class DataParallel(nn.Module):
         self.plan = self.planned(bucket_mb * 1024 * 1024)
         self.inbox: dict[int, Tensor] = {}
         self.sums: list[Tensor] = []
-        self.synchronised = True
+        self.synchronized = True
         for i, param in enumerate(self.params):
             param.register_post_accumulate_grad_hook(
                 lambda param, i=i: self.arrive(i, param)
@@ -46,7 +46,7 @@ class DataParallel(nn.Module):
         return self.module(*args, **kwargs)
 
     def arrive(self, i: int, param: Tensor) -> None:
-        if not self.synchronised:
+        if not self.synchronized:
             return
         grad, param.grad = param.grad, None
         assert grad is not None
@@ -91,8 +91,8 @@ class DataParallel(nn.Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        self.synchronised = False
+        self.synchronized = False
         try:
             yield
         finally:
-            self.synchronised = True
+            self.synchronized = True

@@ -97,7 +97,7 @@ def test_an_answer_is_shown_beside_rubric_and_strong_answer(
     assert "best_gb missing · it is 60.31" in said
     assert "layout B3: 153.7 GB on a GPU of 80" in said
     assert "why DDP's intuition" not in said  # the reader's mark is 2
-    assert "missing? no synchronisation until the last micro-batch" in said
+    assert "missing? no synchronization until the last micro-batch" in said
     assert "a strong answer: count gathers per step" in said
     assert main(["B4", str(file)]) == 2
     assert "has no answer to B4" in capsys.readouterr().err

@@ -72,7 +72,7 @@ def test_what_broken_layers_break() -> None:
             assert found == right, kind
 
 
-def test_a_centred_molecule_hides_what_is_tied_to_the_origin() -> None:
+def test_a_centered_molecule_hides_what_is_tied_to_the_origin() -> None:
     """Under rotations alone; so translations have to be tried."""
     layer = grader.made(grader.Anchored).double()
     h, x = grader.molecule()

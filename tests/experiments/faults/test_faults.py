@@ -1,4 +1,4 @@
-"""What the catalogue of failures runs besides the trainer."""
+"""What the catalog of failures runs besides the trainer."""
 
 import json
 from pathlib import Path

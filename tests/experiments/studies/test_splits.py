@@ -30,13 +30,13 @@ def test_it_is_whole() -> None:
             assert seed["r2"] == pytest.approx(again)
             assert np.all(np.diff(seed["near"]) <= 0)
             at = round(NEAR * (len(study.LEVELS) - 1))
-            assert seed["near"][at] == pytest.approx(seed["neighbours"])
+            assert seed["near"][at] == pytest.approx(seed["neighbors"])
 
 
-def test_fewer_neighbours_more_error() -> None:
+def test_fewer_neighbors_more_error() -> None:
     order = [*study.WAYS]
     errors = [study.mean(FOUND, way, "rmse") for way in order]
-    near = [study.mean(FOUND, way, "neighbours") for way in order]
+    near = [study.mean(FOUND, way, "neighbors") for way in order]
     assert errors == sorted(errors)
     assert near == sorted(near, reverse=True)
     assert round(near[order.index("scaffold")], 2) == 0.82
@@ -44,9 +44,9 @@ def test_fewer_neighbours_more_error() -> None:
     assert errors[-1] / errors[0] == pytest.approx(1.41, abs=0.02)
 
 
-def test_clusters_leave_half_of_the_molecules_a_neighbour() -> None:
-    assert min(of("butina", "neighbours")) > 0.45
-    assert max(of("component", "neighbours")) == 0
+def test_clusters_leave_half_of_the_molecules_a_neighbor() -> None:
+    assert min(of("butina", "neighbors")) > 0.45
+    assert max(of("component", "neighbors")) == 0
     assert FOUND["ways"]["component"]["pinned"] == 1
     assert FOUND["ways"]["component"]["largest"] == 633
 
@@ -60,10 +60,10 @@ def test_r2_falls_by_a_third_while_the_error_falls_too() -> None:
     assert r2[low] < 0.7 * r2[high]
 
 
-def test_a_refit_moves_molecules_and_kept_centres_none() -> None:
+def test_a_refit_moves_molecules_and_kept_centers_none() -> None:
     assert FOUND["moved"]["found anew"] == 213
     assert FOUND["moved"]["before"] == 2805
-    assert FOUND["moved"]["centres kept"] == 0
+    assert FOUND["moved"]["centers kept"] == 0
 
 
 def test_the_whole_table_leaks_little_but_not_nothing() -> None:
@@ -82,10 +82,10 @@ def test_the_tables_are_the_results(tmp_path) -> None:
 
 
 def test_the_chart_is_the_result() -> None:
-    drawn = pictures.neighbours()
+    drawn = pictures.neighbors()
     assert [*pictures.KEPT] == [*study.WAYS]
     (row,) = [one for one in drawn.table if one[0] == f"{NEAR:.2f}"]
-    shares = [study.mean(FOUND, way, "neighbours") for way in study.WAYS]
+    shares = [study.mean(FOUND, way, "neighbors") for way in study.WAYS]
     assert row[1:] == [pictures.percent(one) for one in shares]
 
 
@@ -100,8 +100,8 @@ def test_a_study_of_few_molecules(tmp_path, monkeypatch) -> None:
         (seed,) = found["ways"][way]["seeds"]
         assert 0 < seed["test"] < 90
         assert 0 < seed["rmse"] < 5
-    assert found["ways"]["component"]["seeds"][0]["neighbours"] == 0
-    assert found["moved"]["centres kept"] == 0
+    assert found["ways"]["component"]["seeds"][0]["neighbors"] == 0
+    assert found["moved"]["centers kept"] == 0
 
 
 class Few:

@@ -26,7 +26,7 @@ from lockstep.exercises.bugs.probes import (
 )
 from lockstep.exercises.silent import d06_sampler_pads as d06
 from lockstep.exercises.silent import d10_save_onto_the_final_name as d10
-from lockstep.exercises.silent import d11_unsynchronised_timers as d11
+from lockstep.exercises.silent import d11_unsynchronized_timers as d11
 from lockstep.exercises.silent.toy import CLASSES
 from tests import cut, ranks
 from tests.trainer.defects import test_checkpoint_defects as checkpoints

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from lockstep.exercises.bugs.probes import (
     count_host_reads_per_step,
 )
-from lockstep.exercises.silent import d11_unsynchronised_timers as d11
+from lockstep.exercises.silent import d11_unsynchronized_timers as d11
 from lockstep.exercises.silent import d15_three_phases_untimed as d15
 from lockstep.exercises.silent import d16_rank0_logs_its_own_loss as d16
 from lockstep.exercises.silent import d17_random_labels as d17
@@ -87,7 +87,7 @@ def seconds_of_lockstep(
     return timers.seconds()
 
 
-def seconds_unsynchronised(
+def seconds_unsynchronized(
     work: Work, read: Callable[[], Any]
 ) -> dict[str, float]:
     timers = d11.PhaseTimers()
@@ -105,11 +105,11 @@ def test_phases_hold_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     check_phases_hold_their_kernels(seconds, EXACT)
 
 
-def test_unsynchronised_timers_book_it_all_on_the_phase_that_waits(
+def test_unsynchronized_timers_book_it_all_on_the_phase_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gpu = Gpu(monkeypatch)
-    seconds = seconds_unsynchronised(gpu.work, gpu.synchronize)
+    seconds = seconds_unsynchronized(gpu.work, gpu.synchronize)
     with pytest.raises(AssertionError, match=r"'optimizer': 1\.0"):
         check_phases_hold_their_kernels(seconds, EXACT)
 
@@ -133,7 +133,7 @@ def test_phases_hold_their_kernels_on_a_gpu() -> None:
     read()  # the library is loaded, the clock is up
     check_phases_hold_their_kernels(seconds_of_lockstep(work, read), 0.1)
     with pytest.raises(AssertionError, match="shares"):
-        check_phases_hold_their_kernels(seconds_unsynchronised(work, read), 0.1)
+        check_phases_hold_their_kernels(seconds_unsynchronized(work, read), 0.1)
 
 
 def check_one_host_read_per_step(reads: list[int]) -> None:

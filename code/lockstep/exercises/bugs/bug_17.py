@@ -26,7 +26,7 @@ OTHER = "16"
 PLANTED = {
     "17": [
         (
-            "labelled by a linear teacher: there is a truth to learn.",
+            "labeled by a linear teacher: there is a truth to learn.",
             "of 32 features and four classes.",
         ),
         (

@@ -260,7 +260,7 @@ def _fresh_rank() -> None:
     torch.set_num_threads(1)
     _ended_in_time(run_trainer, Path(trainer), settings)
     sys.stdout.flush()
-    os._exit(0)  # a thread of gloo may abort an interpreter that finalises
+    os._exit(0)  # a thread of gloo may abort an interpreter that finalizes
 
 
 def main(trainer: str) -> None:

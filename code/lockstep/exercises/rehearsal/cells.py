@@ -196,7 +196,7 @@ def step(cut: Any) -> None:
         all(torch.allclose(*pair, rtol=1e-4, atol=1e-6) for pair in pairs),
         f"two ranks x two micro-batches step elsewhere than one batch of"
         f" {BATCH}: scale the summed loss by world / {BATCH}, and let the last"
-        " pass alone synchronise",
+        " pass alone synchronize",
     )
     losses = on_all_ranks(float(total))
     trained = sorted(np.concatenate(on_all_ranks(np.asarray(ids))).tolist())

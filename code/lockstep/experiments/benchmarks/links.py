@@ -157,7 +157,7 @@ def fits(found: dict[str, Any]) -> str:
 
 
 def chart(found: dict[str, Any]) -> str:
-    """All-reduce on logarithmic axes, as SVG in the colours of the text: a dot
+    """All-reduce on logarithmic axes, as SVG in the colors of the text: a dot
     is a median, a line what is planned."""
 
     def x(size: float) -> float:

@@ -84,7 +84,7 @@ def main() -> None:
         first, *_ = in_a_group(WORLD, claims, data)
     for who, what in first:
         print(f"{who:<22} {what}")
-    print(f"of the novel, {near(data):.3f} have a neighbour above {NEAR}")
+    print(f"of the novel, {near(data):.3f} have a neighbor above {NEAR}")
 
 
 if __name__ == "__main__":

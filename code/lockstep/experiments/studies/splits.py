@@ -1,4 +1,4 @@
-"""What a split decides: a random forest's score, and the neighbours it has.
+"""What a split decides: a random forest's score, and the neighbors it has.
 
     python -m lockstep.experiments.studies.splits
 
@@ -35,12 +35,12 @@ from lockstep.experiments.tables import measured, table
 RESULT = Path(__file__).with_name("splits.json")
 TARGET, SEEDS, TREES = "CHEMBL233_Ki", 5, 100
 SPLIT = {"before": 0.9, "later": 0.1}
-LEVELS = np.linspace(0, 1, 21)  # similarities at which neighbours are counted
+LEVELS = np.linspace(0, 1, 21)  # similarities at which neighbors are counted
 WAYS = {
     "random": "molecule, at random",
     "scaffold": "scaffold",
     "butina": "Butina cluster",
-    "component": "chain of neighbours",
+    "component": "chain of neighbors",
 }
 Found = dict[str, Any]
 
@@ -82,7 +82,7 @@ def one(
         "test": len(test),
         **scores(values[test], forest.predict(features[test])),
         "near": [float((near >= level).mean()) for level in LEVELS],
-        "neighbours": float((near >= NEAR).mean()),
+        "neighbors": float((near >= NEAR).mean()),
     }
 
 
@@ -117,14 +117,14 @@ def study(
 
 def moved(smiles: Sequence[str]) -> Found:
     """A tenth comes later: how many molecules of before change sides, if
-    clusters are found anew and if the centres of before are kept."""
+    clusters are found anew and if the centers of before are kept."""
     later = np.array([side(text, 0, SPLIT) == "later" for text in smiles])
     before = [text for text, new in zip(smiles, later, strict=True) if not new]
-    centres = butina(before, NEAR)
-    old = [side(group, 0, SHARES) for group in centres.groups(before)]
+    centers = butina(before, NEAR)
+    old = [side(group, 0, SHARES) for group in centers.groups(before)]
     ways = {
         "found anew": butina(smiles, NEAR).groups(smiles),
-        "centres kept": centres.groups(smiles),
+        "centers kept": centers.groups(smiles),
     }
     found: Found = {"before": len(before), "later": int(later.sum())}
     for way, names in ways.items():
@@ -154,7 +154,7 @@ def run(seeds: int = SEEDS, trees: int = TREES, result: Path = RESULT) -> int:
         "rows": {
             "test": len(whole.nearest),
             "same": whole.same,
-            "neighbours": whole.share(),
+            "neighbors": whole.share(),
         },
     }
     write(found, result)
@@ -174,14 +174,14 @@ def mean(found: Found, way: str, what: str) -> float:
 def ways(found: Found) -> str:
     """A row for each way to split: means over the seeds."""
     return table(
-        ["kept together", "RMSE", "spread", "R²", f"neighbour ≥ {NEAR}"],
+        ["kept together", "RMSE", "spread", "R²", f"neighbor ≥ {NEAR}"],
         (
             [
                 label,
                 f"{mean(found, way, 'rmse'):.2f}",
                 f"{mean(found, way, 'spread'):.2f}",
                 f"{mean(found, way, 'r2'):.2f}",
-                f"{mean(found, way, 'neighbours'):.0%}",
+                f"{mean(found, way, 'neighbors'):.0%}",
             ]
             for way, label in WAYS.items()
         ),

@@ -74,11 +74,11 @@ def let_rank_0_speak() -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process now, without finalising the interpreter.
+    """End this process now, without finalizing the interpreter.
 
     A thread of gloo drops its last reference to a tensor a moment after the
     collective is done, and takes the interpreter's lock for it. Where that
-    comes during finalisation the process aborts, its work all done: torch 2.13
+    comes during finalization the process aborts, its work all done: torch 2.13
     on a busy machine, one short run in some twenty.
     """
     sys.stdout.flush()

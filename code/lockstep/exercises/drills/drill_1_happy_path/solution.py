@@ -26,7 +26,7 @@ class TrainConfig:
 # --8<-- [end:config]
 # 2. Data and sampler.  --8<-- [start:data]
 def toy(n=4000, held_out=1000):
-    """(ids, x, y), labelled by a linear teacher: there is a truth to learn."""
+    """(ids, x, y), labeled by a linear teacher: there is a truth to learn."""
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(n + held_out, 32, generator=rng)
     y = (x @ torch.randn(32, 4, generator=rng)).argmax(1)

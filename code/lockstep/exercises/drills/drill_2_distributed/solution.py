@@ -36,7 +36,7 @@ class TrainConfig:
 # --8<-- [end:config]
 # 2. Data and sampler.  --8<-- [start:data]
 def toy(n=4000, held_out=1000):
-    """(ids, x, y), labelled by a linear teacher: there is a truth to learn."""
+    """(ids, x, y), labeled by a linear teacher: there is a truth to learn."""
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(n + held_out, 32, generator=rng)
     y = (x @ torch.randn(32, 4, generator=rng)).argmax(1)
@@ -177,5 +177,5 @@ if __name__ == "__main__":
         parser.add_argument(flag, type=f.type, default=f.default)
     last = train(TrainConfig(**vars(parser.parse_args())), *join())
     if last["rank"] == 0: print(json.dumps(last), flush=True)
-    os._exit(0)  # a thread of gloo may abort an interpreter that finalises
+    os._exit(0)  # a thread of gloo may abort an interpreter that finalizes
 # --8<-- [end:launch]

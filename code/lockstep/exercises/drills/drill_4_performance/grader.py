@@ -288,7 +288,7 @@ CRITERIA = [
     Criterion(
         "every rank",
         10,
-        "Rank 0 cannot see a sick neighbour.",
+        "Rank 0 cannot see a sick neighbor.",
         every_rank,
         world=2,
         needs={"loader wait": ""},

@@ -16,7 +16,7 @@ from lockstep.parallel.collectives import place
 
 KIB = 2**10
 SMALL = 256  # bytes that may say which gradients a rank has
-ALONE = 1e-6  # MiB, in which no weight has a neighbour
+ALONE = 1e-6  # MiB, in which no weight has a neighbor
 
 
 class Layers(nn.ModuleList):

@@ -318,7 +318,7 @@ def one_ahead(stage: int, micro_batches: int) -> list[reference.Action]:
 
 def runs_any(answer: ModuleType) -> None:
     """Two pipelines side by side, as data parallelism has them, and lists in
-    which neighbours send to each other at once."""
+    which neighbors send to each other at once."""
     groups = [dist.new_group(ranks) for ranks in ([0, 2], [1, 3])]
     group = groups[dist.get_rank() % 2]
     run = Run(answer, 1, group)
@@ -349,7 +349,7 @@ def frees(answer: ModuleType) -> None:
 
 
 def sends_little(answer: ModuleType) -> None:
-    """What the planner says; of the ends, each has one neighbour."""
+    """What the planner says; of the ends, each has one neighbor."""
     run = Run(answer, dtype=torch.float32)
     given = run.stage, run.stages, run.micro_batches
     with Traffic() as traffic:
@@ -357,8 +357,8 @@ def sends_little(answer: ModuleType) -> None:
     asked = {"pp": run.stages, "microbatches": run.micro_batches}
     asked |= {"virtual_stages": 1, "tp": 1, "sequence_parallel": False}
     asked |= {"activation_bytes": run.inputs[0].nbytes}
-    neighbours = 2 - (run.stage == 0) - (run.stage == run.stages - 1)
-    most = float(PIPELINE(asked)) / 2 * neighbours
+    neighbors = 2 - (run.stage == 0) - (run.stage == run.stages - 1)
+    most = float(PIPELINE(asked)) / 2 * neighbors
     told = f"stage {run.stage} sends {traffic.sent:g} bytes, not {most:g}"
     assert traffic.sent <= most, told
 
@@ -410,7 +410,7 @@ CRITERIA = [
     Criterion(
         "any schedule",
         12,
-        "A neighbour may send first, send another kind, or be of a group.",
+        "A neighbor may send first, send another kind, or be of a group.",
         runs_any,
         world=4,
         needs={"gradients": ""},

@@ -53,7 +53,7 @@ def interleaved_schedule(
 
 
 class PipelineStage:
-    """This rank's parts of a model, and the messages to its neighbours.
+    """This rank's parts of a model, and the messages to its neighbors.
 
     Ranks of `group` are the stages, in order. All of them make theirs together.
 
@@ -83,7 +83,7 @@ class PipelineStage:
         the parameters' `.grad`.
 
         Any schedule will do in which no action waits for a later one, and
-        neighbours agree on the order of forwards and on that of backwards.
+        neighbors agree on the order of forwards and on that of backwards.
 
         Args:
             inputs: by micro-batch, on the first stage; elsewhere none.
@@ -93,4 +93,4 @@ class PipelineStage:
             On the last stage the loss of each micro-batch, by its number;
             elsewhere nothing.
         """
-        raise NotImplementedError  # TODO: whichever neighbour sends first
+        raise NotImplementedError  # TODO: whichever neighbor sends first

@@ -129,6 +129,6 @@ def mesh_order(
 
     Returns:
         The names as `init_device_mesh` takes them: along the last axis, ranks
-        of a group are neighbours.
+        of a group are neighbors.
     """
     raise NotImplementedError  # TODO: count, for every order there is

@@ -169,7 +169,7 @@ SCENARIOS = [
             Llama 3 8B trains on 32 H100s with 100 Gb/s per GPU between nodes:
               sequences of 4,096 tokens, 512 a step, one to a micro-batch, so
               16 accumulate. Under FSDP a step takes {full_s:.1f} s, and
-              accumulating more to "amortise communication" changed nothing per
+              accumulating more to "amortize communication" changed nothing per
               token. Why, and what helps?
         """,
         first="count gathers per step: FSDP repeats them, ZeRO-1 does not",
@@ -195,7 +195,7 @@ SCENARIOS = [
             problem: communication grows with micro-batches, as computing does |
               why DDP's intuition fails here
             mechanism: ZeRO-1 keeps parameters and gradients whole in between |
-              no synchronisation until the last micro-batch
+              no synchronization until the last micro-batch
             communication: one reduce-scatter, one all-gather a step | the
               factor against FSDP
             trade_off: whole parameters and gradients on each rank | larger
@@ -205,10 +205,10 @@ SCENARIOS = [
         """,
         strong="""
             problem: FSDP gathers and scatters in each of {rounds:.0f}
-              micro-batches, so accumulation amortises nothing:
+              micro-batches, so accumulation amortizes nothing:
               {full_gb:.0f} GB a rank and step.
             mechanism: ZeRO-1 shards Adam alone. Gradients accumulate locally,
-              and ranks synchronise after the last micro-batch.
+              and ranks synchronize after the last micro-batch.
             communication: One reduce-scatter of gradients, one all-gather of
               parameters: {once_gb:.0f} GB a step.
             trade_off: Parameters and gradients stay whole: {best_gb:.0f} of 80

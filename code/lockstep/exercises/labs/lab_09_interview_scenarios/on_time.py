@@ -255,7 +255,7 @@ SCENARIOS = [
               s in the loader's `next`, with the GPU idle. The team asks for
               seven more GPUs and DDP. For the layout: one GPU stays.
         """,
-        first="refuse to parallelise: feed the GPU that is there",
+        first="refuse to parallelize: feed the GPU that is there",
         plans={},
         figures={
             "best_ms": "best.step_seconds * 1e3",

@@ -357,7 +357,7 @@ class QuickA(slow.A):
 def end(trainer: type[slow.Trainer]) -> dict[str, Any]:
     """Its weights, as one more checkpoint beside those that it saved.
 
-    Who saves in another thread finds it slow: it serialises after the next
+    Who saves in another thread finds it slow: it serializes after the next
     update, so what it got must be a copy.
     """
     marks, store, save = Marks(), Leaving(), torch.save

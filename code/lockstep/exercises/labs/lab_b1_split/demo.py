@@ -48,7 +48,7 @@ def main(answer: Any) -> None:
         if rank == 0:
             print(
                 f"by {way}: {found['molecules']:.0f} test molecules,"
-                f" {found['near']:.0%} with a neighbour, median"
+                f" {found['near']:.0%} with a neighbor, median"
                 f" {found['median']:.2f}"
             )
 

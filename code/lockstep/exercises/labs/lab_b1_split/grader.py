@@ -208,7 +208,7 @@ def similarity(a: Tensor, b: Tensor) -> Tensor:
     return torch.where(either > 0, both / either.clamp(min=1), 0.0)
 
 
-NEIGHBOURS = {  # test rows, training rows of each rank
+NEIGHBORS = {  # test rows, training rows of each rank
     "all ranks have both": ([4, 7, 2], [9, 3, 14]),
     "rank 0 has no training molecule": ([4, 7, 2], [0, 9, 5]),
     "rank 1 has no test molecule": ([4, 0, 6], [5, 9, 2]),
@@ -217,10 +217,10 @@ NEIGHBOURS = {  # test rows, training rows of each rank
 }
 
 
-def finds_neighbours(answer: Any) -> None:
+def finds_neighbors(answer: Any) -> None:
     """As one process does that has all rows."""
     rank = dist.get_rank()
-    for case, (tests, trains) in NEIGHBOURS.items():
+    for case, (tests, trains) in NEIGHBORS.items():
         every = torch.cat([prints(n, 10 + r) for r, n in enumerate(trains)])
         test = prints(tests[rank], rank)
         if tests[rank] > 1 and len(every) > 1:
@@ -318,10 +318,10 @@ CRITERIA = [
         bears_large_groups,
     ),
     Criterion(
-        "neighbours",
+        "neighbors",
         12,
         "Every rank needs every training row once, and shows its own.",
-        finds_neighbours,
+        finds_neighbors,
     ),
     Criterion(
         "audit",

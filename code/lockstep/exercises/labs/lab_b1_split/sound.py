@@ -106,7 +106,7 @@ def nearest(test: Tensor, train: Tensor) -> Tensor:
 
 
 def audit(near: Tensor, least: float) -> dict[str, float]:
-    """What all ranks' test molecules have for neighbours."""
+    """What all ranks' test molecules have for neighbors."""
     every = torch.cat(everyone(near.double()))
     if not len(every):
         raise ValueError("no rank has a test molecule")

@@ -71,14 +71,14 @@ def nearest(test: Tensor, train: Tensor) -> Tensor:
 
 
 def audit(near: Tensor, least: float) -> dict[str, float]:
-    """What all ranks' test molecules have for neighbours, alike on each rank.
+    """What all ranks' test molecules have for neighbors, alike on each rank.
 
     Args:
         near: of `nearest`, this rank's.
 
     Returns:
         "molecules": how many there are; "near": the share of them with a
-        neighbour of similarity `least` or above; "median": of all
+        neighbor of similarity `least` or above; "median": of all
         similarities, the mean of the two in the middle if there are two.
 
     Raises:

@@ -25,7 +25,7 @@ def check(lengths: np.ndarray, budget: int) -> None:
 
 
 def cut(ids: list[int], lengths: np.ndarray, budget: int) -> list[Batch]:
-    """Batches of neighbours in `ids`, each as long as the budget lets it be."""
+    """Batches of neighbors in `ids`, each as long as the budget lets it be."""
     batches: list[Batch] = []
     longest = 0
     for one in ids:
@@ -62,7 +62,7 @@ def plan(
     """The steps of an epoch, the same in every process."""
     check(lengths, budget)
     rng = np.random.default_rng([seed, epoch])  # nobody else's generator
-    # Nearly by length: neighbours are alike, and others in each epoch.
+    # Nearly by length: neighbors are alike, and others in each epoch.
     near = lengths * rng.uniform(0.9, 1, len(lengths))
     batches = even(cut(np.argsort(-near).tolist(), lengths, budget), parts)
     mixed = [batches[i] for i in rng.permutation(len(batches))]

@@ -22,7 +22,7 @@ TOLD = {  # what `breaks` looks at, and what a layer that fails it does
 
 
 def molecule(far: float = 0) -> tuple[Tensor, Tensor]:
-    """Features and positions in float64: centred, or so many Å away."""
+    """Features and positions in float64: centered, or so many Å away."""
     generator = torch.Generator().manual_seed(1)
     h = torch.randn(ATOMS, FEATURES, generator=generator).double()
     x = 1.5 * torch.randn(ATOMS, 3, generator=generator).double()
@@ -168,7 +168,7 @@ class Drawn(EGNN):
     """It draws atoms to the origin, by where their mean is."""
 
     def forward(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Nothing changes for a centred molecule."""
+        """Nothing changes for a centered molecule."""
         h, moved = super().forward(h, x)
         return h, moved - 0.1 * x.mean(0)
 
@@ -366,7 +366,7 @@ CRITERIA = [
     Criterion(
         "translation",
         10,
-        "Move what you were given, wherever it is; do not centre it.",
+        "Move what you were given, wherever it is; do not center it.",
         is_caught("translation", Anchored, Drawn),
         world=1,
         needs=BEFORE,

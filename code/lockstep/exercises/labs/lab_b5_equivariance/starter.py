@@ -59,7 +59,7 @@ def breaks(layer: nn.Module, h: Tensor, x: Tensor, seed: int = 0) -> set[str]:
     Args:
         layer: of any dtype; it stays as it is.
         h: (atoms, f), of any dtype.
-        x: (atoms, 3), of any dtype, perhaps centred, perhaps 1,000 Å away.
+        x: (atoms, 3), of any dtype, perhaps centered, perhaps 1,000 Å away.
 
     Returns:
         The names of those whose error is above 1e-8 of the largest number that

@@ -14,7 +14,7 @@ FAILS = {"ring backward"}
 
 
 class OneShort(RingAttention):
-    """The sums of a neighbour's block, given for our own."""
+    """The sums of a neighbor's block, given for our own."""
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:

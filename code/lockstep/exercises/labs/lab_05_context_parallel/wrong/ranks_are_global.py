@@ -1,4 +1,4 @@
-"""A neighbour's number in the group is taken for its global rank."""
+"""A neighbor's number in the group is taken for its global rank."""
 
 from collections.abc import Callable
 

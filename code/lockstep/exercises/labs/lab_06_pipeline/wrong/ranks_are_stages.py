@@ -10,7 +10,7 @@ FAILS = {"any schedule"}
 
 
 class PipelineStage(Sound):
-    """A neighbour is a rank that may be in the next pipeline."""
+    """A neighbor is a rank that may be in the next pipeline."""
 
     def send(self, kind: str, tensor: Tensor, to: int) -> None:
         """To a rank's number in the world."""

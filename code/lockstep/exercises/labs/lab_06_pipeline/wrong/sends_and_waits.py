@@ -1,4 +1,4 @@
-"""A stage waits until its neighbour has taken what it sends."""
+"""A stage waits until its neighbor has taken what it sends."""
 
 import torch.distributed as dist
 from torch import Tensor
@@ -11,7 +11,7 @@ SECONDS = 10  # it hangs
 
 
 class PipelineStage(Sound):
-    """GPipe runs; in 1F1B two neighbours send at once."""
+    """GPipe runs; in 1F1B two neighbors send at once."""
 
     def send(self, kind: str, tensor: Tensor, to: int) -> None:
         """Nothing, for ever."""

@@ -1,4 +1,4 @@
-"""The first axis is taken for the one whose ranks are neighbours."""
+"""The first axis is taken for the one whose ranks are neighbors."""
 
 from collections.abc import Mapping
 

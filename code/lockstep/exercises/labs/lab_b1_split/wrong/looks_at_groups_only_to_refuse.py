@@ -16,7 +16,7 @@ def split(
     shares: Mapping[str, float],
     pinned: Mapping[str, str],
 ) -> list[str]:
-    """A neighbour of each test molecule is in training."""
+    """A neighbor of each test molecule is in training."""
     sound(keys, scaffolds, seed, shares, pinned)
     groups = [group_of(*row) for row in zip(keys, scaffolds, strict=True)]
     return [

@@ -15,5 +15,5 @@ def split(
     shares: Mapping[str, float],
     pinned: Mapping[str, str],
 ) -> list[str]:
-    """Right, for what has no neighbours."""
+    """Right, for what has no neighbors."""
     return assign([f"molecule {key}" for key in keys], seed, shares, pinned)

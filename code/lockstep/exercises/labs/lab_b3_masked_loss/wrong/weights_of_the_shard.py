@@ -1,4 +1,4 @@
-"""Each rank weighs tasks by its own rows, and ranks minimise other errors."""
+"""Each rank weighs tasks by its own rows, and ranks minimize other errors."""
 
 import torch
 from torch import Tensor

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.site.normalise import normalise, tidy
+from lockstep.site.normalize import normalize, tidy
 
 A, B = "3f" * 32, "c0" * 32
 
@@ -35,7 +35,7 @@ A, B = "3f" * 32, "c0" * 32
     ],
 )
 def test_what_may_differ_compares_equal(one: str, other: str) -> None:
-    assert normalise(one) == normalise(other)
+    assert normalize(one) == normalize(other)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_may_differ_compares_equal(one: str, other: str) -> None:
     ],
 )
 def test_what_may_not_differ_is_kept(one: str, other: str) -> None:
-    assert normalise(one) != normalise(other)
+    assert normalize(one) != normalize(other)
 
 
 PLAN = "lockstep plan run --gpus 8 \\\n    --tp 2 | head -n 2\n"
@@ -75,9 +75,9 @@ def test_a_time_that_was_computed_may_not_differ(
     commands: str, compared: bool
 ) -> None:
     one, other = (f"step  {s} s" for s in (14, 15))
-    same = normalise(one, commands) == normalise(other, commands)
+    same = normalize(one, commands) == normalize(other, commands)
     assert same is not compared
-    assert normalise("step  14 s", commands) == normalise("step 14 s", commands)
+    assert normalize("step  14 s", commands) == normalize("step 14 s", commands)
 
 
 def test_published_output_names_no_machine(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The one place that says which parts of an output may differ between runs.
 
 `tidy` makes an output fit to publish: it says nothing of the machine it ran
-on. `normalise` makes two outputs comparable.
+on. `normalize` makes two outputs comparable.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COMPUTING = re.compile(r"(?:lockstep plan (?:[^\n]*\\\n)*[^\n]*\n?)+")
 _DIGEST = re.compile(r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{12,64}\b")
 
 
-def normalise(text: str, commands: str = "") -> str:
+def normalize(text: str, commands: str = "") -> str:
     """Replace what may differ between two runs of `commands` by its name."""
     computed = _COMPUTING.fullmatch(commands)
     for pattern, replacement in (() if computed else RULES) + _PADDING:

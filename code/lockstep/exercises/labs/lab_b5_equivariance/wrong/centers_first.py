@@ -1,4 +1,4 @@
-"""The check centres what it is given, and what it has moved as well."""
+"""The check centers what it is given, and what it has moved as well."""
 
 from torch import Tensor, nn
 
@@ -8,7 +8,7 @@ from lockstep.exercises.labs.lab_b5_equivariance.sound import breaks as sound
 FAILS = {"translation"}
 
 
-class Centred(nn.Module):
+class Centered(nn.Module):
     """The layer, behind a data pipeline."""
 
     def __init__(self, layer: nn.Module) -> None:
@@ -24,4 +24,4 @@ class Centred(nn.Module):
 
 def breaks(layer: nn.Module, h: Tensor, x: Tensor, seed: int = 0) -> set[str]:
     """No layer is tied to the origin there."""
-    return sound(Centred(layer), h, x, seed)
+    return sound(Centered(layer), h, x, seed)

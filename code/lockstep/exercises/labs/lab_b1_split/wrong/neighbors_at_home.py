@@ -6,7 +6,7 @@ from torch import Tensor
 from lockstep.exercises.labs.lab_b1_split.solution import *
 from lockstep.exercises.labs.lab_b1_split.sound import tanimoto
 
-FAILS = {"neighbours"}
+FAILS = {"neighbors"}
 
 
 def nearest(test: Tensor, train: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Defect 11: phases are timed without synchronising a GPU, and `.item()` is
+"""Defect 11: phases are timed without synchronizing a GPU, and `.item()` is
 called at every step."""
 
 import time
