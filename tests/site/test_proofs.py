@@ -48,7 +48,7 @@ def root(tmp_path: Path) -> Path:
 def test_a_mark_leads_to_its_entry_and_a_number_is_used_once(
     root: Path,
 ) -> None:
-    """Two sentences share a proof: one entry, and both marks have its number."""
+    """Two sentences share a proof: one entry, whose number both marks have."""
     text = "One. [✓ test_it_holds]\nTwo. [✓ test_it_holds; test_inside]\n"
     shown = proofs.marked(text, "https://x/blob", root)
     assert shown.count('href="#proof-1" data-proofs="1"') == 1
@@ -56,7 +56,8 @@ def test_a_mark_leads_to_its_entry_and_a_number_is_used_once(
     assert "One.<a" in shown  # no space: the mark is not torn from its sentence
     _, _, listed = shown.partition(proofs.TITLE)
     assert listed.split("\n")[2:-1] == [
-        "1.  It holds, whoever asks. Run `pytest tests/test_a.py::test_it_holds`,"
+        "1.  It holds, whoever asks."
+        " Run `pytest tests/test_a.py::test_it_holds`,"
         " or [read it](https://x/blob/tests/test_a.py#L1).",
         "    { #proof-1 .proof-entry }",
         "2.  A method holds as well. Run"
@@ -88,7 +89,8 @@ def test_a_page_without_marks_is_left_alone(root: Path) -> None:
         ("test_nowhere", "'test_nowhere' is to name one test: none"),
         (
             "test_twice",
-            "one test: tests/test_b.py::test_twice, tests/test_c.py::test_twice",
+            "one test: tests/test_b.py::test_twice,"
+            " tests/test_c.py::test_twice",
         ),
         ("test_says_nothing", "does not say what it asserts"),
         ("no.txt", "say in quotes what it holds"),

@@ -81,7 +81,7 @@ def test_a_faulty_page_fails_with_its_name(
 
 
 @pytest.mark.parametrize("word", ["behaviour", "seperate", "utilisation"])
-def test_the_spelling_is_american_and_right(project: Project, word: str) -> None:
+def test_the_spelling_is_american(project: Project, word: str) -> None:
     page = project.write("page.md", f"The {word} of `{word}`.\n")
     lint = (ROOT / "Makefile").read_text("utf-8")
     words = re.findall(r"codespell (--builtin \S+)", lint)[0]
