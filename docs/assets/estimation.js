@@ -1,17 +1,8 @@
 /* Estimation questions: a worker draws and checks them, this puts them in. The
    page comes with a first question, so nothing is loaded before somebody asks. */
 (() => {
-  const source = new URL("estimation-worker.js", document.currentScript.src);
-  const waiting = [];
-  let worker;
-  const ask = (...question) => {
-    if (!worker) {
-      worker = new Worker(source, { type: "module" });
-      worker.onmessage = ({ data }) => waiting.shift()(JSON.parse(data));
-    }
-    worker.postMessage(question);
-    return new Promise((resolve) => waiting.push(resolve));
-  };
+  const ask = (...question) =>
+    askPython("lockstep.practice.estimates", ...question);
   const seeds = 1_000_000;
 
   const start = (form) => {

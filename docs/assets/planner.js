@@ -2,16 +2,12 @@
    reader's browser. Python writes all HTML; what is here asks for it and puts it
    in. Nothing is loaded before somebody asks. */
 (() => {
-  const source = new URL("planner-worker.js", document.currentScript.src);
-  let worker;
-  const waiting = [];
-  const ask = (...question) => {
-    if (!worker) {
-      worker = new Worker(source, { type: "module" });
-      worker.onmessage = ({ data }) => waiting.shift()(JSON.parse(data));
-    }
-    worker.postMessage(question);
-    return new Promise((resolve) => waiting.push(resolve));
+  let waiting = 0;
+  const ask = async (...question) => {
+    waiting += 1;
+    const said = await askPython("lockstep.planner.page", ...question);
+    waiting -= 1;
+    return said;
   };
 
   const start = (root) => {
@@ -30,7 +26,7 @@
     const compute = async (name, texts, form) => {
       root.ariaBusy = "true";
       const said = await ask(name, JSON.stringify(texts), form);
-      root.ariaBusy = `${waiting.length > 0}`;
+      root.ariaBusy = `${waiting > 0}`;
       const place = section(said.ask).querySelector(".planner-answer");
       const open = unfolded(place);
       place.innerHTML = said.html;

@@ -28,7 +28,7 @@ from pygments.token import (
 
 from lockstep.exercises.bugs import bugs
 from lockstep.experiments.benchmarks import timeline
-from lockstep.planner import page as planner_page
+from lockstep.explore import page as explore_page
 from lockstep.practice import estimates
 from lockstep.practice.figures import computed
 from lockstep.site import (
@@ -52,9 +52,10 @@ _CARDS = "ts-fsrs/dist/index.mjs"
 _DIAGRAM = re.compile(
     r'<pre\s+class="mermaid"><code>(?P<source>.*?)\n?</code></pre>', re.S
 )
+_EXPLORABLE = re.compile(r"<!-- explorable: (?P<name>[\w-]+) -->")
 # What has the color of text anyway. A browser has to style each token, and of
 # ten thousand on a long page most are of these.
-_UNCOLOURED = (Name, Operator, Punctuation, Whitespace)
+_UNCOLORED = (Name, Operator, Punctuation, Whitespace)
 _AWAY = re.compile(r'<a(?=\s[^>]*href="https?://)')
 _COLAB = "https://colab.research.google.com/github"
 _BRANCH = "main"  # what is published is built from it
@@ -80,7 +81,7 @@ def on_startup(command: str, dirty: bool) -> None:
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Refuse to build without what a browser gets, before the last build is
     removed. Code is set in fewer tokens."""
-    STANDARD_TYPES.update(dict.fromkeys(_UNCOLOURED, ""))
+    STANDARD_TYPES.update(dict.fromkeys(_UNCOLORED, ""))
     for name in (_MERMAID, f"{_MICROPYTHON}/micropython.mjs", _CARDS):
         if not (_modules(config) / name).is_file():
             package = name.rpartition("/")[0].removesuffix("/dist")
@@ -115,18 +116,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         _publish(files, config, f"assets/ts-fsrs/{path.name}", path)
     for path in sorted(timeline.FOLDER.glob("*.json")):
         _publish(files, config, f"performance/traces/{path.name}", path)
-    sources = {
-        path.name: path.read_text("utf-8")
-        for path in sorted(Path(planner_page.__file__).parent.glob("*.py"))
-    }
-    bundle = "assets/planner-files.json"
-    files.append(File.generated(config, bundle, content=dumps(sources)))
-    practice = Path(estimates.__file__).parent
-    asked = {
-        name: (practice / name).read_text("utf-8") for name in estimates.FILES
-    }
-    bundle = "assets/estimates-files.json"
-    files.append(File.generated(config, bundle, content=dumps(asked)))
+    sources = dumps(in_browser())
+    bundle = "assets/python-files.json"
+    files.append(File.generated(config, bundle, content=sources))
     root = _root(config)
     for path in sorted(root.glob("labs/*.ipynb")):
         inside = path.relative_to(root).as_posix()
@@ -163,8 +155,11 @@ def on_page_markdown(
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None
     try:
+        markdown = _EXPLORABLE.sub(
+            lambda found: explore_page.figure(found["name"]), markdown
+        )
         markdown = proofs.marked(markdown, sources)
-    except proofs.UnknownProofError as error:
+    except ValueError as error:
         raise PluginError(f"{page.file.src_uri}: {error}") from None
     if not (name := page.meta.get("notebook")):
         return markdown
@@ -231,6 +226,20 @@ def on_post_build(config: MkDocsConfig) -> None:
 def on_build_error(**_: object) -> None:
     """Leave no process behind."""
     _drawings.end()
+
+
+def in_browser() -> dict[str, str]:
+    """What MicroPython runs, by its path: planner, estimates, explorables."""
+    practice = Path(estimates.__file__).parent
+    paths = [practice / name for name in estimates.FILES]
+    code = practice.parents[1]
+    for room in "planner", "explore":
+        paths += sorted((code / "lockstep" / room).glob("*.py"))
+    found = {
+        path.relative_to(code).as_posix(): path.read_text("utf-8")
+        for path in paths
+    }
+    return {"lockstep/__init__.py": ""} | found
 
 
 def _ids(toc: Iterable[AnchorLink]) -> Iterator[str]:

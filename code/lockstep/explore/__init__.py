@@ -1,0 +1,11 @@
+"""Explorables: pictures that answer when the reader changes a number.
+
+An explorable is a module with a TITLE, the SETTINGS that a reader may change,
+a few set SCENES that the text of a page leads to, and a function `draw` from
+settings to a `Scene`. The site's build draws its default, so that it can be
+seen without JavaScript, on paper and by a screen reader; in a browser
+MicroPython runs the same files. So they import nothing but the planner, and
+use no part of Python that MicroPython lacks (`tests/explore` runs both).
+"""
+
+NAMES = "loader", "sharded_step"

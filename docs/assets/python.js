@@ -1,0 +1,15 @@
+/* Questions for the project's Python, which a worker answers in JSON. One worker
+   serves a whole visit; nothing is loaded before the first question. */
+(() => {
+  const source = new URL("python-worker.js", document.currentScript.src);
+  const waiting = [];
+  let worker;
+  window.askPython = (module, ...question) => {
+    if (!worker) {
+      worker = new Worker(source, { type: "module" });
+      worker.onmessage = ({ data }) => waiting.shift()(JSON.parse(data));
+    }
+    worker.postMessage([module, ...question]);
+    return new Promise((resolve) => waiting.push(resolve));
+  };
+})();
