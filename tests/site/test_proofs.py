@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from lockstep.site import proofs
 from lockstep.site.pages import pages
 from lockstep.site.proofs import UnknownProofError
 from tests.conftest import ROOT
+
+from .conftest import Site
+from .test_browser import (
+    Visit,
+    browser,  # noqa: F401 - a fixture
+)
 
 MODULE = '''\
 def test_it_holds() -> None:
@@ -116,3 +123,48 @@ def test_a_file_tells_two_tests_of_one_name_apart(root: Path) -> None:
 def test_every_mark_of_every_page_holds() -> None:
     """What a strict build would refuse is found without one."""
     assert [*proofs.faults(pages(ROOT), ROOT)] == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("site")
+def test_a_mark_opens_in_place_by_keyboard(
+    browser: Browser,  # noqa: F811
+    site: Site,
+) -> None:
+    """On the built page Enter on a mark opens the entry of the list right
+    there, Escape closes it, and its name tells a screen reader its number."""
+    with Visit(browser, site) as visit:
+        page = visit.open("reference/explorables/")
+        mark = page.locator("a.proof").first
+        expect(mark).to_have_accessible_name("Proof 1")
+        mark.focus()
+        expect(mark).to_have_attribute("aria-expanded", "false")
+        mark.press("Enter")
+        box = page.locator(".proof-box")
+        entry = page.locator("#proof-1").inner_text()
+        expect(box).to_contain_text(entry)
+        expect(box).to_contain_text("Run pytest tests/")
+        expect(mark).to_have_attribute("aria-expanded", "true")
+        box.locator("a").focus()
+        page.keyboard.press("Escape")
+        expect(box).to_have_count(0)
+        expect(mark).to_be_focused()
+        visit.assert_clean("a mark")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("site")
+def test_a_mark_without_javascript_leads_to_the_list(
+    browser: Browser,  # noqa: F811
+    site: Site,
+) -> None:
+    """It is a link to its entry, and on paper it shows its number."""
+    with Visit(browser, site, java_script_enabled=False) as visit:
+        page = visit.page
+        page.goto(f"{site.address}reference/explorables/")
+        mark = page.locator("a.proof").first
+        expect(mark.locator("sup")).to_be_hidden()
+        mark.click()
+        assert page.url.endswith("#proof-1")
+        page.emulate_media(media="print")
+        expect(mark.locator("sup")).to_be_visible()

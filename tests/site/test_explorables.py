@@ -1,0 +1,174 @@
+"""Explorables, as somebody uses them: by keyboard, link and address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from lockstep.explore import page as explore
+from lockstep.explore.settings import Choice, read
+
+from .conftest import Site
+from .test_browser import (
+    WIDER_THAN_THE_SCREEN,
+    Visit,
+    browser,  # noqa: F401 - a fixture
+)
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+
+# Each explorable with a page that shows it.
+SHOWN = {
+    "loader": "reference/explorables/",
+    "sharded-step": "concepts/parallelism/",
+}
+PHONE: Any = {"width": 360, "height": 800}
+
+
+def figure(page: Page, name: str) -> Locator:
+    """The explorable, scrolled to, once Python has answered in it."""
+    found = page.locator(f"figure#{name}")
+    found.scroll_into_view_if_needed()
+    expect(found).to_have_attribute("data-shown", "", timeout=30_000)
+    return found
+
+
+def told(name: str, text: str) -> str:
+    """What it says of these settings."""
+    one = explore.module(name)
+    return str(one.draw(read(one.SETTINGS, text)).told)
+
+
+def test_every_explorable_is_used_here() -> None:
+    """None is left out of the tests below."""
+    assert {name.replace("_", "-") for name in explore.NAMES} == SHOWN.keys()
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_explorable_answers_the_keyboard(
+    browser: Browser,  # noqa: F811
+    site: Site,
+    name: str,
+    scheme: Any,
+) -> None:
+    """Each setting is changed by the keyboard alone; drawing, numbers and words
+    follow, and the address holds what was changed, for the next visit."""
+    with Visit(browser, site, color_scheme=scheme) as visit:
+        page = visit.open(SHOWN[name])
+        shown = figure(page, name)
+        for setting in explore.module(name).SETTINGS:
+            field = shown.locator(f"[name={setting.name}]")
+            before = shown.get_attribute("data-shown")
+            first = shown.locator(".explore-drawing").inner_html()
+            onward = "ArrowDown" if type(setting) is Choice else "ArrowRight"
+            at_first = setting.values[0] == setting.default
+            field.focus()
+            field.press(onward if at_first else "ArrowLeft")
+            expect(shown).not_to_have_attribute("data-shown", before or "")
+            text = shown.get_attribute("data-shown") or ""
+            assert f"{setting.name}:" in text
+            expect(shown.locator(".explore-told")).to_have_text(
+                told(name, text)
+            )
+            assert shown.locator(".explore-drawing").inner_html() != first
+        address = page.url
+        assert f"{name}=" in address
+        again = visit.open(address.removeprefix(site.address))
+        shown = again.locator(f"figure#{name}")
+        shown.scroll_into_view_if_needed()
+        expect(shown.locator(".explore-told")).to_have_text(told(name, text))
+        visit.assert_clean(name)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_set_scene_is_shown_by_its_button_and_by_a_link(
+    browser: Browser,  # noqa: F811
+    site: Site,
+    name: str,
+) -> None:
+    """On a phone, where nothing is wider than the screen: each button shows its
+    scene, and so does a link of the text that leads to it."""
+    with Visit(browser, site, viewport=PHONE) as visit:
+        page = visit.open(SHOWN[name])
+        shown = figure(page, name)
+        for key, _, text in explore.module(name).SCENES:
+            page.locator(f"#{name}-{key}").click()
+            expect(shown).to_have_attribute("data-shown", text)
+            expect(shown.locator(".explore-told")).to_have_text(
+                told(name, text)
+            )
+        for link in page.locator(f"article a[href^='#{name}-']").all():
+            scene = page.locator(link.get_attribute("href") or "")
+            page.locator(f"#{name} button").first.click()
+            link.click()
+            text = scene.get_attribute("data-set") or ""
+            expect(shown).to_have_attribute("data-shown", text)
+        assert page.evaluate(WIDER_THAN_THE_SCREEN) == []
+        visit.assert_clean(name)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_explorable_answers_within_100_ms(
+    browser: Browser,  # noqa: F811
+    site: Site,
+    name: str,
+) -> None:
+    """Of ten changes the quickest is drawn within 100 ms; what a busy machine
+    adds to the others is not the picture's."""
+    with Visit(browser, site) as visit:
+        page = visit.open(SHOWN[name])
+        figure(page, name)
+        times = page.evaluate(
+            """async (name) => {
+              const times = [];
+              for (let turn = 0; turn < 10; turn += 1) {
+                const start = performance.now();
+                await askPython("lockstep.explore.page", name, "", 660);
+                times.push(performance.now() - start);
+              }
+              return times;
+            }""",
+            name,
+        )
+        assert min(times) < 100, times
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_without_javascript_the_default_is_drawn_and_told(
+    browser: Browser,  # noqa: F811
+    site: Site,
+    name: str,
+) -> None:
+    """The picture is there, with its description for a screen reader, and no
+    form that would not answer."""
+    with Visit(browser, site, java_script_enabled=False) as visit:
+        page = visit.page
+        page.goto(site.address + SHOWN[name])
+        shown = page.locator(f"figure#{name}")
+        expect(shown.locator("form")).to_be_hidden()
+        drawn = shown.locator("svg:visible")
+        expect(drawn).to_have_count(1)
+        expect(drawn).to_have_attribute("role", "img")
+        assert told(name, "") in (drawn.get_attribute("aria-label") or "")
+        expect(shown.locator(".explore-told")).to_have_text(told(name, ""))
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_nothing_is_loaded_before_it_comes_near(
+    browser: Browser,  # noqa: F811
+    site: Site,
+    name: str,
+) -> None:
+    """A visit that does not scroll to an explorable loads no Python, and one
+    that does asks no other server."""
+    with Visit(browser, site, viewport={"width": 1200, "height": 60}) as visit:
+        page, asked = visit.page, []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(site.address + SHOWN[name], wait_until="networkidle")
+        assert not [one for one in asked if "micropython" in one]
+        figure(page, name)
+        assert [one for one in asked if one.endswith("micropython.wasm")]
+        assert all(one.startswith(site.address) for one in asked)
