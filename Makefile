@@ -105,10 +105,16 @@ test-all shown-lines evidence: DAILY := not weekly
 test-all shown-lines: COVER := coverage run -m$(SPACE)
 
 # What no page shows a line of, or other tests run too. `shown-lines` would tell.
-UNCOVERED := tests/site tests/launch tests/bio/asked tests/experiments/chaos \
-    $(addprefix tests/exercises/,bugs drills/test_stages.py labs/test_labs.py \
-        test_rehearsal.py) \
-    $(patsubst %,tests/trainer/test_%.py,elastic launch restart resume)
+UNCOVERED := $(addprefix tests/,bio/asked instruments launch practice site \
+    test_first_run.py test_moved.py test_setup.py \
+    bio/test_leakage.py bio/test_pair.py planner/test_wire.py \
+    $(addprefix exercises/,bugs drills/test_stages.py grading \
+        labs/test_demo.py labs/test_labs.py test_rehearsal.py) \
+    $(addprefix experiments/,chaos studies \
+        $(patsubst %,benchmarks/test_%.py,bench links) \
+        $(patsubst %,demos/test_%.py,asked peers resumed)) \
+    $(patsubst %,trainer/test_%.py,audit checkpoint core data elastic launch \
+        order restart resume run_directory step strategies))
 
 .PHONY: test-code
 test-code: install ## The tests of what pages show

@@ -1,23 +1,32 @@
 """What tests need that may not be installed, and which of them are slow."""
 
 import os
+import signal
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# A shell starts what it leaves in the background deaf to interrupts, and so would
+# be the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+weekly = partial(pytest.param, marks=pytest.mark.weekly)
 collect_ignore = ["door"]  # `make door` runs them, and takes minutes
 # Files and folders that `make test` leaves to `make test-all`: kills and
-# restarts, every wrong answer, pages in a browser, and pages whose commands
-# train for long. They take two thirds of the time.
+# restarts, every wrong answer, what many ranks train, pages in a browser. They
+# take three quarters of the time. Of pages, pyproject.toml has the list.
 SLOW = [
-    "docs/biotech",
-    "docs/concepts/numerics.md",
-    "docs/performance/pathologies.md",
-    "docs/practice/labs",
-    "docs/practice/walkthrough.md",
-    "docs/reliability/failures.md",
     "tests/bio/asked",
+    "tests/bio/test_batches.py",
+    "tests/bio/test_labels.py",
+    "tests/bio/test_limits.py",
+    "tests/bio/test_pair_sharding.py",
+    "tests/bio/test_smiles.py",
+    "tests/bio/test_splits.py",
     "tests/exercises/bugs",
     "tests/exercises/drills",
     "tests/exercises/labs/test_labs.py",
@@ -26,20 +35,36 @@ SLOW = [
     "tests/experiments/chaos",
     "tests/experiments/faults",
     "tests/experiments/slow_jobs",
+    "tests/instruments/test_traffic.py",
     "tests/launch",
+    "tests/parallel/test_sharding.py",
     "tests/planner/test_wire.py",
+    "tests/rl",
+    "tests/site/test_affected.py",
     "tests/site/test_browser.py",
     "tests/site/test_budgets.py",
+    "tests/site/test_charts.py",
     "tests/site/test_estimation.py",
+    "tests/site/test_freshness.py",
+    "tests/site/test_glossary.py",
+    "tests/site/test_hooks.py",
+    "tests/site/test_llms.py",
     "tests/site/test_mutations.py",
+    "tests/site/test_notebooks.py",
     "tests/site/test_practice.py",
     "tests/site/test_print.py",
+    "tests/site/test_questions.py",
     "tests/site/test_search.py",
+    "tests/test_first_run.py",
+    "tests/test_interview.py",
+    "tests/trainer/defects",
     "tests/trainer/test_corruption.py",
     "tests/trainer/test_elastic.py",
     "tests/trainer/test_launch.py",
     "tests/trainer/test_restart.py",
     "tests/trainer/test_resume.py",
+    "tests/trainer/test_strategies.py",
+    "tests/trainer/test_writers.py",
 ]
 
 
@@ -64,6 +89,20 @@ def _shares(item: pytest.Function) -> bool:
         one.scope == "module" and one.baseid == item.parent.nodeid
         for *_, one in fixtures
     )
+
+
+def daily(cases: Iterable[Any], *kept: Any) -> list[Any]:
+    """A matrix, of which the `kept` cases run every day and all once a week."""
+    cases = list(cases)
+    assert set(kept) <= set(cases), f"{kept} are not all among {cases}"
+    return [
+        one
+        if one in kept
+        else weekly(*one)
+        if isinstance(one, tuple)
+        else weekly(one)
+        for one in cases
+    ]
 
 
 def need(present: bool, what: str) -> None:

@@ -210,8 +210,24 @@ def test_what_is_made_is_ignored_and_what_is_written_is_not() -> None:
     assert [path for path in written if ignored(path)] == []
 
 
-def test_what_is_slow_is_there() -> None:
-    assert [one for one in SLOW if not (ROOT / one).exists()] == []
+def test_what_is_slow_is_there(pytestconfig: pytest.Config) -> None:
+    named = [*SLOW, *pytestconfig.getini("slow_pages")]
+    assert [one for one in named if not (ROOT / one).exists()] == []
+
+
+def test_a_slow_pages_blocks_are_left_out() -> None:
+    pages = "docs/practice/walkthrough.md", "docs/planner/index.md"
+    shown = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "--codeblocks", "-q"),
+            *("--collect-only", "-m", "not slow", *pages),
+        ],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+    ).stdout
+    assert pages[0] not in shown
+    assert pages[1] in shown
 
 
 @pytest.fixture(scope="module")

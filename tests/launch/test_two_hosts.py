@@ -8,6 +8,7 @@ import pytest
 
 from lockstep.trainer.extensions.audit import audit
 from tests import ranks
+from tests.conftest import daily
 from tests.jobs import PATIENCE, work
 from tests.launch.hosts import Hosts, hindrance, two_hosts
 
@@ -90,7 +91,7 @@ def test_a_killed_host_that_has_the_store_ends_the_job(tmp_path: Path) -> None:
     went_on_alone(hosts)
 
 
-@pytest.mark.parametrize("cut", ["host-2", "host-1"])
+@pytest.mark.parametrize("cut", daily(["host-2", "host-1"], "host-2"))
 def test_a_cut_cable_leaves_the_job_where_the_store_is(
     cut: str, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from lockstep.site.budgets import (
     scores,
     served,
 )
-from tests.conftest import need
+from tests.conftest import daily, need
 
 from .conftest import ROOT, Site
 
@@ -36,12 +36,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> None:
 # Each load takes ten seconds: the longest page and a notebook stand for all.
 @pytest.mark.parametrize(
     "page",
-    [
-        one
-        if one in ("handbook/", "labs/lab-03-sharding/")
-        else pytest.param(one, marks=pytest.mark.weekly)
-        for one in PAGES
-    ],
+    daily(PAGES, "handbook/", "labs/lab-03-sharding/"),
 )
 def test_lighthouse_finds_nothing_to_mend(site: Site, page: str) -> None:
     report = lighthouse(site.address + page, "mobile", EXACT)

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.record import SampleRecord
 from tests import ranks
+from tests.conftest import daily
 from tests.faults import after_commit
 from tests.jobs import work
 
@@ -36,14 +37,17 @@ def train(world: int, run_dir: Path, **settings: Any) -> dict[str, Any]:
     return ends[0]
 
 
-# Every pair of choices once.
+# Every pair of choices once; each day every choice.
 EVERY = [
     *((1, 0, "fp32"), (2, 2, "fp32"), (4, 0, "fp32")),
     *((1, 2, "bf16"), (2, 0, "bf16"), (4, 2, "bf16")),
 ]
+DAILY = (1, 2, "bf16"), (2, 0, "bf16"), (4, 0, "fp32")
 
 
-@pytest.mark.parametrize(("world", "workers", "precision"), EVERY)
+@pytest.mark.parametrize(
+    ("world", "workers", "precision"), daily(EVERY, *DAILY)
+)
 def test_resume_is_bitwise(
     world: int, workers: int, precision: str, tmp_path: Path
 ) -> None:
@@ -76,7 +80,7 @@ def die_at_step_27(settings: dict[str, Any]) -> None:
     work(settings)
 
 
-@pytest.mark.parametrize("world", [1, 2, 4])
+@pytest.mark.parametrize("world", daily([1, 2, 4], 2))
 def test_fp16_resume_is_bitwise(world: int, tmp_path: Path) -> None:
     """The scaler's scale and growth survive as well."""
     whole = train(world, tmp_path / "whole", precision="fp16")

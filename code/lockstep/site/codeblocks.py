@@ -30,6 +30,8 @@ from lockstep.site.pages import SHELL, Block, blocks, pages, violations
 from lockstep.site.snippets import BadInclude, site_root
 from lockstep.site.warm import WARM, served
 
+SLOW = "slow_pages"
+
 
 class Page(MarkdownFile):
     """A page whose blocks are verified as a reader sees them."""
@@ -37,6 +39,8 @@ class Page(MarkdownFile):
     def collect(self) -> Iterable[ShownBlock]:
         """Yield an item for every Python and shell block."""
         found = blocks(self.path)
+        slow = map(site_root(self.path).joinpath, self.config.getini(SLOW))
+        is_slow = any(map(self.path.is_relative_to, slow))
         self.terminal = Terminal(found)
         for block in found:
             if block.language not in ("python", *SHELL):
@@ -50,6 +54,8 @@ class Page(MarkdownFile):
             item.add_marker(pytest.mark.xdist_group(str(self.path)))
             for mark in block.marks:
                 item.add_marker(mark)
+            if is_slow:
+                item.add_marker("slow")
             yield item
 
     def teardown(self) -> None:
@@ -103,6 +109,7 @@ def _difference(shown: str, now: str, block: Block) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer what makes commands of pages start sooner."""
+    parser.addini(SLOW, "pages that are marked `slow`", type="linelist")
     parser.addoption(
         "--warm",
         action="store_true",
