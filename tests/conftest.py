@@ -3,18 +3,16 @@
 import os
 import signal
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# A shell starts what it leaves in the background deaf to interrupts, and so would
-# be the processes that tests interrupt.
+# A shell starts what it leaves in the background deaf to interrupts, and so
+# would be the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-weekly = partial(pytest.param, marks=pytest.mark.weekly)
 collect_ignore = ["door"]  # `make door` runs them, and takes minutes
 # Files and folders that `make test` leaves to `make test-all`: kills and
 # restarts, every wrong answer, what many ranks train, pages in a browser. They
@@ -98,9 +96,10 @@ def daily(cases: Iterable[Any], *kept: Any) -> list[Any]:
     return [
         one
         if one in kept
-        else weekly(*one)
-        if isinstance(one, tuple)
-        else weekly(one)
+        else pytest.param(
+            *(one if isinstance(one, tuple) else (one,)),
+            marks=pytest.mark.weekly,
+        )
         for one in cases
     ]
 
