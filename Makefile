@@ -110,8 +110,7 @@ UNCOVERED := $(addprefix tests/,bio/asked instruments launch practice site \
     bio/test_leakage.py bio/test_pair.py planner/test_wire.py \
     $(addprefix exercises/,bugs drills/test_stages.py grading \
         labs/test_demo.py labs/test_labs.py test_rehearsal.py) \
-    $(addprefix experiments/,chaos studies \
-        $(patsubst %,benchmarks/test_%.py,bench links) \
+    $(addprefix experiments/,chaos studies benchmarks/test_links.py \
         $(patsubst %,demos/test_%.py,asked peers resumed)) \
     $(patsubst %,trainer/test_%.py,audit checkpoint core data elastic launch \
         order restart resume run_directory step strategies))
