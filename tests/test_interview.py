@@ -39,6 +39,8 @@ def outcome(last: dict[str, Any]) -> dict[str, Any]:
     [(1, "fp32"), (2, "fp32"), (4, "fp32"), (2, "bf16"), (2, "fp16")],
 )
 def test_resume_is_bitwise(world: int, precision: str, tmp_path: Path) -> None:
+    """The one-file trainer, stopped in an epoch and at its end and resumed,
+    ends with the bits of an undisturbed run, on 1, 2 and 4 ranks."""
     same = {**SHORT, "precision": precision, "max_steps": 80}
     whole = cut.launch(world, tmp_path / "whole", **same)
     for step in (20, 63):  # in an epoch; where one ends and the next begins
@@ -68,6 +70,8 @@ def train_and_die(cfg: interview.TrainConfig) -> None:
 
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_a_killed_job_loses_nothing(world: int, tmp_path: Path) -> None:
+    """A job killed at a step is launched again and ends with the result of an
+    undisturbed run, and its audit is proven."""
     whole = cut.launch(world, tmp_path / "whole", **SHORT)[0]
     job = ranks.Ranks(
         world, train_and_die, cut.config(world, tmp_path / "run", **SHORT)
@@ -94,6 +98,8 @@ def test_another_world_size_keeps_the_batch(tmp_path: Path) -> None:
 
 
 def test_the_audit_sees_what_a_cut_did_wrong(tmp_path: Path) -> None:
+    """With one bit of a recorded sample id flipped, the audit of the one-file
+    trainer's run names the step and the rank."""
     cut.launch(2, tmp_path)
     assert audit(tmp_path).proven
     record = tmp_path / "samples" / "attempt-0-rank-1.bin"
@@ -154,6 +160,8 @@ def train_on_nan(cfg: interview.TrainConfig) -> None:
 def test_bad_input_ends_in_one_line(
     settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
+    """Each wrong setting of the one-file trainer is refused in one line that
+    says what it must be."""
     given = {"micro_batch_size": 16, **settings}
     (found,) = ranks.run_ranks(1, refusal, cut.config(1, tmp_path, **given))
     assert said in found

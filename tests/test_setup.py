@@ -131,6 +131,8 @@ def test_the_torch_of_colab_is_dated() -> None:
 
 
 def test_ci_tests_from_the_lowest_torch_to_the_newest() -> None:
+    """The CI matrix has the lowest torch that the pins allow, the pinned one
+    and the newest, and the oldest and the newest Python."""
     done = subprocess.run(
         [sys.executable, ".github/workflows/versions.py"],
         cwd=ROOT,

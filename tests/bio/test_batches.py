@@ -77,6 +77,8 @@ def test_any_lengths_make_equal_steps(
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_run_goes_on_from_one_integer(packed: bool) -> None:
+    """Steps that start from the integer which the first, seventh, 20th or 39th
+    step left are the remaining steps of an undisturbed run, batch for batch."""
     whole = list(islice(source(packed).steps(), 40))
     for made in (1, 7, 20, 39):
         again = source(packed).steps(whole[made - 1].resume)
@@ -166,6 +168,9 @@ def test_ranks_that_cut_their_own_shares_get_unequal_steps() -> None:
 
 @pytest.mark.parametrize("even", [False, True])
 def test_unequal_steps_hang_until_the_time_out(even: bool) -> None:
+    """Ranks that deal unequal numbers of batches stop in the same step: one has
+    ended, and the other waits in a collective until its timeout. With equal
+    numbers both end."""
     found = ranks.run_ranks(2, in_an_epoch, even)
     done = [steps for steps, _, _ in found]
     planned = [steps for _, steps, _ in found]
@@ -201,11 +206,16 @@ def joined_steps(own_count: bool) -> list[float]:
 
 @pytest.mark.filterwarnings("ignore")
 def test_join_halves_the_steps_that_one_rank_makes_alone() -> None:
+    """Two ranks with two and three batches train under `Join`. In the step that
+    one rank makes alone its gradient is divided by two, as if the other had
+    taken part."""
     assert ranks.run_ranks(2, joined_steps, False) == [[1, 1], [1, 1, 0.5]]
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_join_does_not_answer_a_collective_of_ones_own() -> None:
+    """Under `Join`, a rank whose loop contains an all-reduce of its own fails
+    once the other rank has run out of batches."""
     with pytest.raises(ranks.RankError):
         ranks.run_ranks(2, joined_steps, True, timeout=15)
 
@@ -236,6 +246,9 @@ UNEQUAL = [np.arange(3), np.arange(3, 40)]
 
 
 def test_the_global_count_gives_the_gradient_of_one_process() -> None:
+    """Two ranks with unequal numbers of tokens find one process's gradient when
+    they divide by the global count, within 10⁻⁶. A mean of per-rank means is
+    off by more than 5 %."""
     model = batching.Bigrams(torch.zeros(128, 128))
     loss, count = model(batching.characters(np.concatenate(UNEQUAL)))
     (loss / count).backward()
@@ -281,6 +294,8 @@ def test_a_row_counts_positions_from_0_and_says_whose_a_token_is() -> None:
 def test_another_sequences_tokens_change_nothing_behind_the_mask(
     rotary: bool,
 ) -> None:
+    """In a packed row the outputs of the first sequence stay bit for bit the
+    same when the tokens of the second change. Without the mask they do not."""
     model, first = packing.Reader(rotary), torch.tensor([1, 2, 3])
     outs = {}
     for other in (4, 5):

@@ -62,6 +62,9 @@ def test_a_variant_is_its_mutations() -> None:
 
 
 def test_what_is_additive_is_learned_and_doubt_is_where_nothing_is_known():
+    """A ridge ensemble ranks what it has seen almost perfectly. For a mutation
+    that no member saw, its error is ten times larger and its spread is less
+    than half of that error."""
     rng = np.random.default_rng(0)
     seen = rng.random(len(POOL)) < 0.5
     seen &= np.asarray(X[:, ALPHABET.index("W")].todense()).ravel() == 0
@@ -106,6 +109,9 @@ def test_what_is_picked_by_the_model_says_less_of_it_than_chance_does() -> None:
 
 
 def test_wild_type_wells_take_a_drift_away() -> None:
+    """With wild-type wells on each plate, a campaign with drift reads what the
+    steady campaign reads. Without them the readout rises by 6 while nothing got
+    better."""
     drifting = Assay(drift=2.0)
     raw = Assay(drift=2.0, corrected=False)
     steady, corrected, read = (
@@ -145,6 +151,9 @@ def last(assay: str, arm: str, what: str) -> float:
 
 
 def test_more_hits_go_with_a_lower_score() -> None:
+    """In the recorded study both ways to pick by the model find 17 times as
+    many hits as chance, and their models rank unseen variants worse by more
+    than 0.1 than the model of randomly picked ones."""
     hits, unseen = (
         {arm: last("steady", arm, what) for arm in ARMS}
         for what in ("hits", "unseen")
@@ -157,6 +166,9 @@ def test_more_hits_go_with_a_lower_score() -> None:
 
 
 def test_a_drift_reads_as_progress() -> None:
+    """With plates that drift and no correction, wells that were picked at
+    random seem to improve by more than 5. With the correction, what is read and
+    what is true agree, and the campaign is the steady one."""
     assert last("drifts, as read", "random", "read") > 5 + last(
         "drifts, as read", "random", "true"
     )
@@ -174,6 +186,9 @@ def test_a_drift_reads_as_progress() -> None:
 
 
 def test_what_a_drift_costs_in_hits_five_seeds_do_not_show() -> None:
+    """In the recorded study an uncorrected drift costs the greedy campaign hits
+    with four of five seeds, but the largest gain is larger than the largest
+    loss, so five seeds do not show a cost."""
     lost = {
         arm: [
             right[-1]["hits"] - read[-1]["hits"]
@@ -191,6 +206,8 @@ def test_what_a_drift_costs_in_hits_five_seeds_do_not_show() -> None:
 
 
 def test_a_plate_finds_fewer_once_what_is_easy_is_found() -> None:
+    """In the recorded study the second plate finds the most new hits, and the
+    last one finds 40 % as many."""
     counts = np.mean(
         [
             [one["hits"] for one in rounds]

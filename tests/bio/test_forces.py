@@ -84,6 +84,9 @@ def job(shares: list[list[Conformer]]) -> dict[str, np.ndarray]:
 def test_global_counts_are_one_process_and_means_of_means_are_not(
     world: int,
 ) -> None:
+    """On two and four ranks a loss divided by global counts has one process's
+    gradient within 10⁻⁵. A mean of means is off by more than 4 % when molecules
+    are dealt by size."""
     right = gradient(some(), mean_of_means)
     errors = {}
     for name, shares in deals(some(), world).items():

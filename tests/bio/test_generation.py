@@ -29,6 +29,8 @@ def counted(cut: str) -> Counts:
 @pytest.mark.parametrize("world", [1, 2, 3])
 @pytest.mark.parametrize("cut", ["dealt", "all on one"])
 def test_a_cut_changes_no_count(world: int, cut: str) -> None:
+    """However the generated molecules are divided among ranks, every rank ends
+    with the counts of one process."""
     assert run_ranks(world, counted, cut) == [TRUTH] * world
 
 

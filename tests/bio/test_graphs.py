@@ -43,6 +43,8 @@ def test_a_graph_is_the_molecule() -> None:
 
 
 def test_the_union_is_torch_geometrics() -> None:
+    """Atoms, bonds, owners and offsets of our union of graphs are those of
+    torch_geometric's `Batch`."""
     ours = union([*some(32), graph("C")])
     theirs = TheirBatch.from_data_list(
         [
@@ -57,6 +59,8 @@ def test_the_union_is_torch_geometrics() -> None:
 
 
 def test_the_network_is_torch_geometrics() -> None:
+    """Our network's outputs are those of torch_geometric's `GINConv` and
+    `global_add_pool` with the same weights."""
     net, batch = network(), union(some(32))
     h = net.embed(batch.atoms.float())
     for change in net.rounds:
@@ -66,6 +70,8 @@ def test_the_network_is_torch_geometrics() -> None:
 
 
 def test_a_batch_is_its_molecules_one_by_one() -> None:
+    """The network's outputs for a batch are those for each molecule alone, and
+    those for the batch in reverse."""
     assert changed(network(), some()) == {"alone": 0, "reversed": 0}
 
 
@@ -118,6 +124,8 @@ def test_both_batches_are_printed(monkeypatch, capsys) -> None:
 
 
 def test_in_training_batch_norm_lets_company_change_an_output() -> None:
+    """With batch norm in training mode, all 32 outputs change with the other
+    molecules of the batch. In evaluation mode none does."""
     net = network()
     net.out = nn.Sequential(nn.BatchNorm1d(32), net.out)
     assert changed(net, some(32))["alone"] == 32

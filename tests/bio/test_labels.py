@@ -91,6 +91,8 @@ def gradients(by_task: bool, parts: list[slice]) -> list[float]:
 def test_ranks_find_the_gradient_of_one_process(
     parts: list[slice], by_task: bool
 ) -> None:
+    """Two and three ranks, one of them without labels or molecules, find one
+    process's gradient of the masked loss within 10⁻⁶."""
     x, values = molecules()
     weights = task_weights(values) if by_task else None
     model = network()
@@ -130,6 +132,9 @@ def test_which_labels_are_left_is_a_function_of_the_cell() -> None:
 
 
 def test_a_batchs_own_counts_optimize_another_mean() -> None:
+    """Weighting tasks by the counts of each batch leads more than three times
+    further from the intended optimum than weighting them once for the data
+    set."""
     found = sparse.objectives(molecules=600)
     assert found["all labels alike"] > 0.3
     assert found["task_weights"] < 0.1
@@ -137,6 +142,8 @@ def test_a_batchs_own_counts_optimize_another_mean() -> None:
 
 
 def test_an_empty_mask_is_nan_in_loss_and_gradient() -> None:
+    """A masked mean over no labels has NaN as loss and as gradient. Picked by
+    an index instead, the loss is NaN and the gradient is zero."""
     predicted = torch.ones(2, 1, requires_grad=True)
     loss = sparse.own_mean(predicted, torch.full((2, 1), NAN))
     loss.backward()
@@ -210,6 +217,9 @@ def with_options(args: tuple[bool, bool], options: dict[str, bool]) -> Any:
 
 
 def test_plain_ddp_makes_a_silent_local_step_and_then_raises() -> None:
+    """With heads that a rank does not use, DDP's first step applies each rank's
+    own gradient, unaveraged, and raises nothing. The next forward pass raises,
+    and the replicas differ."""
     right = run_heads(False, False, find_unused_parameters=True)
     found = run_heads(False, False)
     for rank, (done, said, _) in enumerate(found):
@@ -237,11 +247,16 @@ def one_has_all() -> str:
 
 
 def test_a_rank_that_uses_all_heads_waits_for_one_that_does_not() -> None:
+    """Under plain DDP one rank uses all heads and the other does not. The first
+    times out in its all-reduce, and the second goes on."""
     assert ranks.run_ranks(2, one_has_all) == ["timed out", "went on"]
 
 
 @pytest.mark.parametrize("turns", [False, True])
 def test_unused_heads_can_be_looked_for_or_touched(turns: bool) -> None:
+    """`find_unused_parameters` and touching every head both train alike on both
+    ranks. Looking costs one more all-reduce a step; touching lets the optimizer
+    decay a head that nobody uses."""
     looked = run_heads(False, turns, find_unused_parameters=True)
     touched = run_heads(True, turns)
     for found in (looked, touched):
@@ -262,6 +277,8 @@ def test_unused_heads_can_be_looked_for_or_touched(turns: bool) -> None:
 
 
 def test_a_static_graph_holds_while_the_heads_do() -> None:
+    """With `static_graph=True` DDP trains right as long as each step uses the
+    same heads, and raises "training graph has changed" when they change."""
     same = run_heads(False, False, static_graph=True)
     assert [said for _, said, _ in same] == ["", ""]
     looked = run_heads(False, False, find_unused_parameters=True)

@@ -21,6 +21,8 @@ TRAIN = ["CCO", "CC(=O)O", "C[C@H](N)C(=O)O", "CC(=O)CC(C)=O", "c1ccccc1C"]
     ],
 )
 def test_a_planted_leak_is_counted_once_at_its_level(leak, level) -> None:
+    """A molecule planted in the test set is counted as a leak once, at the
+    level at which it equals one in the training set, and at no other."""
     found = audit(TRAIN, [leak, "CCCCCCCCBr"])
     assert {name for name, count in found.same.items() if count} == {level}
     assert found.same[level] == 1

@@ -182,6 +182,8 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says() -> None:
 
 
 def test_an_equal_roc_auc_hides_the_top() -> None:
+    """Two screens have the same ROC-AUC. In the top 1 % one has 14 times as
+    many actives as the other, and 50 times its PR-AUC."""
     rows = screens.rows()
     one, other, constant = rows["a"], rows["b"], rows["constant"]
     assert one[0] == pytest.approx(other[0], abs=5e-4)  # ROC-AUC

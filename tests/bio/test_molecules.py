@@ -33,6 +33,8 @@ from lockstep.bio.molecules import (
     ],
 )
 def test_each_level_joins_what_it_names_and_no_more(level, same, other) -> None:
+    """At each level of identity the molecules that it names as equal have one
+    key, and the others have two."""
     one, two = (level(parse(smiles)) for smiles in same)
     assert one == two
     one, two = (level(parse(smiles)) for smiles in other)
@@ -82,6 +84,8 @@ def test_what_rdkit_refuses_is_said_in_one_line(smiles, why, capfd) -> None:
 
 
 def test_every_row_is_read_or_refused() -> None:
+    """Each row of the file is either read or refused with its reason, and none
+    is dropped."""
     rows = nci()[2090:2110]
     found = read(rows)
     assert {*found.molecules} | {*found.refused} == {*range(len(rows))}

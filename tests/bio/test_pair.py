@@ -62,6 +62,9 @@ def test_multiplication_around_incoming_edges_is_algorithm_12() -> None:
 def test_attention_is_algorithm_13_and_of_the_transpose_14(
     ending: bool,
 ) -> None:
+    """Triangle attention gives what AlphaFold 2's Algorithm 13, written as
+    loops, gives, and Algorithm 14 for the transposed pair matrix, within
+    10⁻¹²."""
     one, z = layer(pair.TriangleAttention, heads=2, head_dim=3), drawn()
     x = one.norm(z)
     q, k, v = (w(x).unflatten(-1, (2, 3)) for w in (one.q, one.k, one.v))
@@ -148,6 +151,8 @@ def is_flash(way: pair.Attend, bias_learns: bool, trains: bool) -> bool:
 def test_torchs_flash_kernel_is_not_taken_for_a_bias_that_learns(
     trains: bool,
 ) -> None:
+    """torch's flash-attention kernel is chosen without a bias, and not chosen
+    with a bias that is trained."""
     assert is_flash(pair.sdpa, False, trains)
     assert not is_flash(pair.sdpa, True, trains)
 

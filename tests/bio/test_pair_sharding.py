@@ -114,6 +114,8 @@ def split(request: pytest.FixtureRequest) -> Any:
 
 
 def test_one_device_has_the_same(split: Any) -> None:
+    """The sharded pair block has one device's outputs and gradients. Averaged
+    by DDP, the gradients would be too small by the number of ranks."""
     rows, columns, found = split
     for rank in found:
         for dtype, most in MOST.items():
@@ -127,6 +129,8 @@ def test_one_device_has_the_same(split: Any) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_rank_sends_and_keeps_what_is_planned(split: Any, way: str) -> None:
+    """For each way to attend, a rank of the sharded pair block sends and keeps
+    the bytes that the planner says, to the byte."""
     rows, columns, found = split
     asked = {"rows": rows, "columns": columns, "bytes_activation": 4}
     plan = planned(32, attention=way, **asked)

@@ -25,6 +25,8 @@ def picked(cut: str, count: int) -> list[int]:
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("count", [2, 5, 12])
 def test_every_rank_has_the_same_best(cut: str, count: int) -> None:
+    """However the pool is divided among three ranks, each ends with the same
+    best candidates, in the same order, as one process."""
     order = sorted(range(12), key=lambda i: (-SCORES[i], i))[:count]
     assert run_ranks(3, picked, cut, count) == [order] * 3
 
@@ -40,6 +42,8 @@ def share_of_each(count: int) -> list[int]:
 
 
 def test_a_share_for_each_rank_misses_some_of_the_best() -> None:
+    """Three ranks that each give their own best find only two of the three best
+    of all."""
     shared, *_ = run_ranks(3, share_of_each, 3)
     whole, *_ = run_ranks(3, picked, "in blocks", 3)
     assert len(set(shared) & set(whole)) == 2

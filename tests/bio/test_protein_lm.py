@@ -151,6 +151,8 @@ def by_rank() -> list[np.ndarray]:
 
 
 def test_fsdp2_mixes_weights_that_ranks_drew_apart() -> None:
+    """Two ranks draw different initial weights. After `fully_shard` the model
+    is the first rank's first half and the second rank's second half."""
     for found, first, second in ranks.run_ranks(2, by_rank):
         assert (found == np.concatenate((first[:10], second[10:]))).all()
         assert (first != second).all()

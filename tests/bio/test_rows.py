@@ -50,6 +50,8 @@ def test_a_batch_is_the_rows_in_their_order(counts, data) -> None:
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_read_what_one_process_reads(data, context) -> None:
+    """Two loader workers, forked or spawned, return the same rows in the same
+    order as one process."""
     data[index([1, 50])]  # opened here before any worker starts
     order = [index(np.arange(i, 100, 7)) for i in range(7)]
     settings = {"sampler": order, "batch_size": None}

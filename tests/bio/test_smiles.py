@@ -272,6 +272,9 @@ def test_a_shard_too_large_for_its_ends_is_refused(
 
 
 def test_a_stream_dealt_to_ranks_is_read_by_each_worker() -> None:
+    """A stream that is dealt to ranks and not to workers is read several times:
+    4,800 samples come again. Dealt to workers too, each comes once, and ranks
+    may have unequal numbers of batches."""
     by_rank = streams.epoch(4, by_worker=False)
     assert (by_rank.again, by_rank.never) == (4800, 0)
     assert streams.epoch(4, by_worker=True) == (0, 0, [24, 24])
@@ -360,6 +363,9 @@ def test_ends_that_wrap_read_nothing_or_another_place() -> None:
 
 
 def test_to_read_a_list_in_a_fork_is_to_copy_it() -> None:
+    """A forked process that reads a list of texts comes to own more than 80 %
+    of their memory. Reading a NumPy array of the same kind copies less than 20
+    %."""
     texts_ = [f"{i:040d}" for i in range(100_000)]
     held = 89 * len(texts_)  # bytes of such texts
     assert scale.after_fork(scale.each, texts_) > 0.8 * held

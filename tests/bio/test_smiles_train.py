@@ -43,6 +43,9 @@ def work(folder: Path, settings: dict[str, Any], options: Options) -> Any:
 def test_an_epoch_that_was_killed_has_each_molecule_once(
     store, tmp_path
 ) -> None:
+    """A rank is killed in the middle of an epoch and the job launched again.
+    The audit finds each molecule trained on exactly once, and the weights are
+    those of an undisturbed run."""
     settings = {**SETTINGS, "run_dir": tmp_path / "run"}
     kill = Options(fault=("kill:rank=1,step=8,phase=backward",))
     with pytest.raises(ranks.RankError):

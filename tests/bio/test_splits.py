@@ -57,12 +57,16 @@ def rank_split(groups: list[str]) -> list[int]:
 
 
 def test_ranks_agree_without_a_message() -> None:
+    """Three processes that split the same groups have the same sides, without
+    communicating."""
     here = rank_split(scaffolds())
     assert ranks.run_ranks(3, rank_split, scaffolds()) == [here] * 3
     assert here
 
 
 def test_salted_hashes_make_ranks_disagree_and_forks_hide_it() -> None:
+    """Two new processes that split by Python's `hash` disagree about most of
+    the test set. Two forks of one parent agree, and so hide it."""
     groups = scaffolds()
     mine, other = salted.on_new_processes(groups, ["random"] * 2)
     expected = salted.keyed(groups)
@@ -96,6 +100,8 @@ def test_a_process_prints_its_own_test_rows(monkeypatch, capsys) -> None:
 
 @pytest.mark.parametrize("way", [by_molecule, by_scaffold])
 def test_no_molecule_changes_side_when_others_are_added(way) -> None:
+    """Adding molecules to the data leaves each earlier one on its side of the
+    split, by random, scaffold or cluster."""
     smiles = some()
     before = split(way(smiles[:250]), 0)
     after = split(way(smiles), 0)
@@ -124,6 +130,8 @@ def test_molecules_without_rings_have_no_scaffold_in_common() -> None:
 
 
 def test_a_group_too_large_for_a_part_is_refused_until_it_is_pinned() -> None:
+    """A group that holds half of all molecules is refused by name until it is
+    pinned to a part, and pinning it moves nobody else."""
     groups = ["large"] * 50 + [f"{n}" for n in range(50)]
     with pytest.raises(ValueError, match=r"'large' has 50 of 100 .* pin it"):
         split(groups, 0)
@@ -172,6 +180,8 @@ def test_shares_that_round_down_still_hold_all() -> None:
 
 
 def test_kept_centers_move_nobody_and_new_ones_do() -> None:
+    """With the cluster centers kept, adding molecules changes the group of
+    none. With new centers at least three molecules change their side."""
     smiles = some(300)
     before = smiles[:250]
     centers = butina(before)

@@ -34,6 +34,7 @@ def faults(document: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_the_schema_accepts_it(kind: str) -> None:
+    """Each manifest fits the published schema of its kind."""
     assert not faults(DOCUMENTS[kind])
 
 
@@ -46,6 +47,8 @@ def test_the_schema_refuses_a_field_that_is_not(kind: str) -> None:
 
 
 def test_exit_codes_mean_what_the_trainer_means() -> None:
+    """The Kubernetes job fails on the trainer's exit code for bad settings and
+    does not count its exit code for preemption."""
     rules = JOB["podFailurePolicy"]["rules"]
     by_code = {
         code: rule["action"]

@@ -47,6 +47,8 @@ def test_only_a_rank_that_was_told_to_leave_is_requeued(
 
 
 def test_the_recorded_rehearsal_lost_nothing() -> None:
+    """In the recorded rehearsal under Slurm the run was preempted and requeued
+    once, resumed at the step it had left, and its audit is proven."""
     result = json.loads((LAUNCH / "slurm" / "result.json").read_text())
     assert result["audit"]["proven"]
     assert result["audit"]["restarts"] == 1

@@ -17,6 +17,8 @@ COMPONENT = Path(__file__).parents[2] / "code/launch/torchx_component.py"
 
 
 def test_the_component_trains_on_two_ranks(tmp_path: Path) -> None:
+    """The TorchX component runs the trainer on two local ranks to its end, and
+    the audit proves the run."""
     program = "from torchx.cli.main import main; main()"
     settings = "--run-dir", "run", "--max-steps", "5", "--hidden-size", "32"
     subprocess.run(

@@ -72,6 +72,9 @@ def went_on_alone(hosts: Hosts) -> None:
 def test_a_killed_host_leaves_the_job_to_the_other(
     lost: str, left: str, store: str, per_host: int, tmp_path: Path
 ) -> None:
+    """One of two hosts is killed in the middle of a run. The other goes on
+    alone with the same global batch, and the audit proves the run over both
+    world sizes."""
     with two_hosts(tmp_path, *ELASTIC, store=store, per_host=per_host) as hosts:
         hosts.await_event("checkpoint_saved", hosts.together)
         hosts.lose(lost, "kill")

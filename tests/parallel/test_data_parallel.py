@@ -106,6 +106,8 @@ def sent() -> tuple[list[Call], list[bool]]:
 
 
 def test_a_step_sends_its_gradients_and_a_flag_for_each() -> None:
+    """A step of our data-parallel wrapper sends its gradients and one flag for
+    each parameter, and no gradient can be read before the wait is over."""
     for calls, between in ranks.run_ranks(3, sent):
         one = 4 * (2 * (32 * 32 + 32) + 4)  # two layers, four flags
         assert calls == [Call("all_reduce", one, 3)] * 2

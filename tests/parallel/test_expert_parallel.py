@@ -126,6 +126,8 @@ def close(found: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize(("world", "k"), [(1, 2), (2, 1), (3, 2), (3, 3)])
 def test_a_layer_is_a_loop_over_tokens(world: int, k: int) -> None:
+    """The expert-parallel layer has the outputs and gradients of a plain loop
+    over tokens and their experts."""
     found = ranks.run_ranks(world, trained, k, False)
     expected = ranks.run_ranks(world, trained, k, True)
     for one, other in zip(found, expected, strict=True):
@@ -165,6 +167,8 @@ def exchanged(ours: bool) -> list[Any]:
 
 
 def test_the_way_there_and_back_is_torchs() -> None:
+    """Sending tokens to experts and back gives the rows and gradients of
+    torch's functional all-to-all."""
     found = ranks.run_ranks(3, exchanged, True)
     assert found == ranks.run_ranks(3, exchanged, False)
 
@@ -188,6 +192,8 @@ def sent() -> int:
 
 
 def test_bytes_are_as_planned() -> None:
+    """By the kernel's count, a step's all-to-alls send the bytes that the
+    planner says, within 0.2 %."""
     world = 4
     shape = dict.fromkeys(("layers", "heads", "kv_heads", "params"), 1)
     given = {"hidden": 4096, "head_dim": 4096, "sequence": 64}
@@ -247,6 +253,8 @@ def scaled() -> dict[str, float]:
 
 
 def test_ddp_takes_a_mean_and_an_expert_has_a_sum() -> None:
+    """On two ranks the router's gradient, averaged by DDP, is right, and the
+    experts' gradients are twice too large."""
     for found in ranks.run_ranks(2, scaled):
         assert found == pytest.approx({"router": 1, "experts": 2})
 

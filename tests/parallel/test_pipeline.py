@@ -138,6 +138,9 @@ def compared(cut: Cut, name: str) -> Any:
 
 @pytest.mark.parametrize("stages", [2, 3])
 def test_losses_gradients_and_order_are_torchs(stages: int) -> None:
+    """Losses, gradients and the order of actions are those of torch's
+    `ScheduleGPipe`, `Schedule1F1B` and `ScheduleInterleaved1F1B`, on every
+    stage."""
     every = ranks.run_ranks(stages, steps)
     for place, (name, chunks) in enumerate(CASES):
         for rank, found in enumerate(every):

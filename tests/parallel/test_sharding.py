@@ -101,6 +101,8 @@ def trained(theirs: bool, low: Any, width: int) -> tuple[list[Any], float]:
 def test_it_trains_what_fully_shard_trains(
     world: int, width: int, low: Any
 ) -> None:
+    """Our ZeRO-3 ends with the weights of torch's `fully_shard` and sends as
+    many bytes, in float32 and in bfloat16."""
     found = ranks.run_ranks(world, trained, False, low, width)
     expected = ranks.run_ranks(world, trained, True, low, width)
     for (mine, sent), (torchs, sends) in zip(found, expected, strict=True):
@@ -114,6 +116,8 @@ def test_it_trains_what_fully_shard_trains(
 
 @pytest.mark.parametrize("low", [None, torch.bfloat16], ids=str)
 def test_it_sends_what_is_planned(low: Any) -> None:
+    """Two micro-batches of our ZeRO-3 send the bytes that the planner says, in
+    float32 and in bfloat16."""
     given = SHAPE | {"dp": 2, "zero_stage": 3, "microbatches": 2}
     given |= {"params": 3 * BLOCK, "bytes_gradient": 4}
     plan = communication(given | {"bytes_parameter": 2 if low else 4})
@@ -156,6 +160,8 @@ def kept() -> dict[str, int]:
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_it_keeps_what_is_planned(world: int) -> None:
+    """Between steps a rank holds the bytes that the planner says for its
+    shards, and in a pass fewer than three whole layers beside them."""
     for found in ranks.run_ranks(world, kept):
         expected = planned(3, world, "parameters", "optimizer")
         assert found["between"] == expected
@@ -208,6 +214,8 @@ def composed() -> dict[str, float]:
 
 
 def test_it_composes() -> None:
+    """ZeRO-3 has one process's gradients together with activation
+    checkpointing, frozen layers and several uses of one layer."""
     for found in ranks.run_ranks(2, composed):
         assert found == pytest.approx(dict.fromkeys(found, 0), abs=1e-6)
 
@@ -232,6 +240,8 @@ def frozen() -> list[str]:
 
 
 def test_a_frozen_unit_is_gathered_and_not_reduced() -> None:
+    """With two of three layers frozen, all three are gathered for both passes
+    and one gradient is reduce-scattered."""
     for ops in ranks.run_ranks(2, frozen):
         assert ops == ["all_gather"] * 6 + ["reduce_scatter"]
 
@@ -300,6 +310,8 @@ def stepped(theirs: bool, kind: type[torch.optim.Optimizer]) -> dict[str, Any]:
 def test_it_steps_as_zero_redundancy_optimizer(
     world: int, kind: type[torch.optim.Optimizer]
 ) -> None:
+    """Our ZeRO-1 and torch's `ZeroRedundancyOptimizer` end with the same
+    weights, and both send half an all-reduce after DDP has sent a whole one."""
     found = ranks.run_ranks(world, stepped, False, kind)
     expected = ranks.run_ranks(world, stepped, True, kind)
     for mine, torchs in zip(found, expected, strict=True):

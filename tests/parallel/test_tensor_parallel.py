@@ -267,6 +267,8 @@ def drops() -> list[float]:
 
 
 def test_equal_seeds_drop_the_same_places_of_every_part() -> None:
+    """With equal seeds, dropout drops the same places of each rank's part of a
+    block."""
     first, second = ranks.run_ranks(RANKS, in_a_group, drops)
     assert first == second
 

@@ -90,6 +90,8 @@ def test_a_link_is_never_faster_than_at_once() -> None:
 
 @pytest.mark.parametrize("nbytes", [0, 64e3, 1e9])
 def test_a_prediction_is_the_planners(nbytes: float) -> None:
+    """The lab's prediction for ring, tree and hierarchical all-reduce is the
+    planner's, for every size."""
     hop = (112 * NVLINK.alpha + 14 * CARD.alpha) / 126  # a ring's, on average
     flat = {"bandwidth": 8 * 50e9}
     ways = {
@@ -118,6 +120,8 @@ def test_a_prediction_is_the_planners(nbytes: float) -> None:
 def test_hierarchical_sends_a_rings_bytes_over_other_links(
     shape: tuple[int, int],
 ) -> None:
+    """A hierarchical all-reduce sends as many bytes per rank as a ring, and
+    only 1/GPUs-per-node of them over the network."""
     nodes, each = shape
     n = nodes * each
     ring = planned(1e9, n)["bytes_sent_per_rank"]
@@ -176,6 +180,9 @@ def summed(nbytes: int) -> dict[str, Any]:
 
 
 def test_a_sum_over_nodes_is_torchs_and_sends_what_is_planned() -> None:
+    """A hierarchical all-reduce on two nodes of two ranks has torch's sum and
+    sends the planned bytes, with half a buffer more that gloo's reduce-scatter
+    adds."""
     nbytes = 2**20
     plan = planned(nbytes, 4, algorithm="hierarchical", gpus_per_node=2)
     for found in ranks.run_ranks(4, summed, nbytes):
@@ -204,6 +211,8 @@ def meshes() -> list[Any]:
 
 
 def test_the_last_axis_has_neighbors() -> None:
+    """With two axes on two nodes, the one that sends most is put last, and its
+    groups are neighboring ranks, as torch numbers them."""
     axes = {"dp": Axis(2, 1.0), "tp": Axis(2, 100.0)}
     order = mesh_order(axes, 2)
     assert order == ("dp", "tp")

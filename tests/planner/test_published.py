@@ -28,6 +28,8 @@ def answer(
 def test_a_figure_comes_out(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Each published figure comes out of `lockstep plan` within its stated
+    tolerance."""
     figure = PLANNED[name]
     plan, key = figure["plan"], figure["key"]
     found = answer(plan, key, capsys)
@@ -37,6 +39,8 @@ def test_a_figure_comes_out(
 
 
 def test_there_are_many_and_each_has_its_source() -> None:
+    """More than 150 published figures, from all kinds of plans, each have an
+    address, a tolerance of at most 15 % and a way to compute them."""
     figures: list[dict[str, Any]] = PUBLISHED["figures"]
     names = [figure["id"] for figure in figures]
     assert len(set(names)) == len(names)

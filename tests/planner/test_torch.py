@@ -35,6 +35,8 @@ from tests.planner.blocks import Block, count
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_parameters_are_those_of_a_model_of_that_shape(name: str) -> None:
+    """For each preset the planner counts as many parameters as a torch model of
+    that shape has."""
     assert params(preset(name))["total"].value == count(name)
 
 
@@ -85,6 +87,9 @@ def statistics(x: Tensor) -> int:
 
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_a_classic_block_keeps_what_korthikanti_counts(recompute: str) -> None:
+    """What autograd saves of a GPT-3 block in each mode of recomputation is
+    what the formula of Korthikanti et al. gives, but for the norms'
+    statistics."""
     block, x = made(Classic(64, 4, MODES[recompute].core))
     full = recompute == "full"
     found = kept((lambda x: again(block, x)) if full else block, x, block)
@@ -98,6 +103,8 @@ def test_a_classic_block_keeps_what_korthikanti_counts(recompute: str) -> None:
 def test_a_block_with_flash_attention_keeps_what_we_count(
     gated: int, kv_heads: int
 ) -> None:
+    """What autograd saves of a block with flash attention is what the planner
+    says, to the byte, but for the norms' statistics."""
     s = SHAPE | {"head_dim": 16, "kv_heads": kv_heads, "ffn": 160, "bias": 0}
     s |= {"gated_mlp": gated, "layer_norm": 1, "kv_rank": 0, "cp": 1}
     block, x = made(Block(s))
@@ -136,6 +143,8 @@ def split_block() -> tuple[int, float]:
 
 
 def test_sequence_parallelism_keeps_what_megatron_gathers_again() -> None:
+    """On two ranks, torch's sequence parallelism keeps what the planner says it
+    gathers once."""
     for found, expected in ranks.run_ranks(2, split_block):
         assert found == expected
 
@@ -150,6 +159,8 @@ MADE: dict[str, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
 
 @pytest.mark.parametrize("name", MADE)
 def test_an_optimizer_holds_so_many_bytes(name: str) -> None:
+    """After a step each of torch's optimizers holds, for each parameter, the
+    bytes that the planner says."""
     weight = nn.Parameter(torch.ones(16, 16))
     optimizer = MADE[name]([weight])
     weight.grad = torch.ones_like(weight)
@@ -162,6 +173,8 @@ def test_an_optimizer_holds_so_many_bytes(name: str) -> None:
 
 
 def test_muon_holds_one_momentum_beside_a_master_copy() -> None:
+    """torch's Muon holds one momentum, which with the master weight makes the
+    bytes that the planner says."""
     master = nn.Parameter(torch.ones(16, 16))
     optimizer = torch.optim.Muon([master])
     master.grad = torch.ones_like(master)

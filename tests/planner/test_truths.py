@@ -24,6 +24,8 @@ MIXED_ADAM = {"bytes_parameter": 2, "bytes_gradient": 2, "bytes_optimizer": 12}
 def test_table_1_of_zero(
     size: float, dp: int, stage: int, gigabytes: float
 ) -> None:
+    """Each cell of table 1 of the ZeRO paper comes out, as far as the paper
+    rounds."""
     given = MIXED_ADAM | {"params": size, "dp": dp, "zero_stage": stage}
     total = memory(given)["total_bytes"].value
     off = max(0.015 * gigabytes, 0.06)  # the paper truncates or rounds
@@ -46,6 +48,8 @@ KEPT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", KEPT)
 def test_activations_of_a_layer_of_gpt_3(case: str) -> None:
+    """A layer of GPT-3 keeps the gigabytes that the paper's formula gives, in
+    each of its cases."""
     truth = TRUTHS["activation_bytes_per_layer"]["example"]
     assert KEPT.keys() == truth.keys() - {"model"}
     found = activations(GPT3 | {"micro_batch": 1} | KEPT[case])
@@ -88,6 +92,8 @@ def test_bytes_that_a_rank_sends() -> None:
 
 
 def test_both_bubbles() -> None:
+    """The pipeline bubble over the whole step and over the ideal time are both
+    what the papers print, and interleaving halves the second."""
     truth = TRUTHS["pipeline"]["example"]
     given = {"stages": truth["p"], "microbatches": truth["m"]}
     given |= {"schedule": "1f1b", "virtual_stages": 1}

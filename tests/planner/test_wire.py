@@ -110,6 +110,8 @@ def replicated() -> int:
 
 
 def test_ddp_sends_what_is_planned() -> None:
+    """By the kernel's count, a step of DDP writes what the planner says to the
+    network."""
     for found in ranks.run_ranks(RANKS, in_a_group, replicated):
         assert found == pytest.approx(planned("data", dp=RANKS), **SLACK)
 
@@ -139,7 +141,8 @@ def sharded(stage: int, shard: int) -> int:
 def test_fsdp2_sends_what_is_planned_of_each_stage(
     stage: int, shard: int
 ) -> None:
-    """And gloo's reduce-scatter, an all-reduce, as much again."""
+    """By the kernel's count, FSDP2 set up as each stage of ZeRO writes what the
+    planner says, with what gloo adds: its reduce-scatter is an all-reduce."""
     given = {"zero_stage": stage, "microbatches": MICROBATCHES}
     plan = planned("data", dp=RANKS, shard=shard, **given)
     scatters = 1 if stage == 1 else MICROBATCHES
@@ -189,6 +192,8 @@ def parted() -> int:
 
 
 def test_tensor_parallelism_sends_what_is_planned() -> None:
+    """By the kernel's count, a tensor-parallel block writes what the planner
+    says to the network."""
     plan = planned("tensor", tp=RANKS)
     for found in ranks.run_ranks(RANKS, in_a_group, parted):
         assert found == pytest.approx(plan, **SLACK)

@@ -47,6 +47,8 @@ each = pytest.mark.parametrize("kind", KINDS)
 
 @each
 def test_every_draw_is_sensible_and_round_numbers_are_near(kind: str) -> None:
+    """In 400 draws of each kind the answer is of a sensible size, and the
+    answer by round numbers is within the stated factor of it."""
     texts = set()
     for seed in range(400):
         card = generate(kind, seed)
@@ -68,6 +70,8 @@ def test_a_seed_decides_and_another_draws_anew(kind: str) -> None:
 
 @each
 def test_a_derivation_evaluates_to_the_answer(kind: str) -> None:
+    """Each line of a question's derivation, evaluated as it stands, gives what
+    it says, and the last one gives the answer."""
     _, found = drawn(kind, 5)
     figure = found[KINDS[kind].key]
     card = generate(kind, 5)
@@ -229,6 +233,8 @@ def test_the_browser_gets_an_answer_or_a_reason() -> None:
 
 @pytest.mark.usefixtures("node_modules")
 def test_micropython_draws_the_same_questions() -> None:
+    """MicroPython draws the same questions, derivations and answers from the
+    same seeds as CPython."""
     inputs = [(kind, seed) for kind in KINDS for seed in range(0, 90, 13)]
     script = HERE / "in_micropython.mjs", HERE / "generate_all.py"
     (there,), (here,) = planner.__path__, practice.__path__

@@ -29,6 +29,7 @@ def written() -> dict[str, Any]:
 
 
 def test_the_page_shows_what_is_written() -> None:
+    """The tables on the page are made from the rubric's file."""
     assert TABLES.read_text("utf-8") == tables(load())
     page = (DOCS / PAGE).read_text("utf-8")
     for section in ("stages", "lines"):
@@ -83,6 +84,8 @@ def broken(how: str) -> dict[str, Any]:
     ],
 )
 def test_a_rubric_that_is_not_whole_is_refused(how: str, why: str) -> None:
+    """A rubric with a missing or contradictory part is refused with a message
+    that names it."""
     with pytest.raises(ValidationError, match=re.escape(why)):
         Rubric.model_validate(broken(how))
 

@@ -42,6 +42,8 @@ def run(cfg: Run, root: Path, kill_round: int = -1) -> Path:
 def test_nothing_older_than_max_lag_is_trained(
     max_lag: int, samplers: int
 ) -> None:
+    """In 100 versions no batch has an answer older than the bound, and each
+    prompt asked is in exactly one place."""
     cfg = Run(max_lag=max_lag, samplers=samplers)
     schedule, version = Schedule(cfg), 0
     oldest: dict[int, int] = {}
@@ -63,6 +65,9 @@ def test_nothing_older_than_max_lag_is_trained(
 
 
 def test_turns_leave_both_roles_idle_and_a_bound_refuses_long_answers() -> None:
+    """Taking turns leaves the sampler idle for more than 60 % of the time. With
+    a lag of two it idles for less than 2 %, but none of the longest answers is
+    ever trained on."""
     turns = simulate(Run(max_lag=0, steps=200))
     assert turns["sampler idle"] > 0.6
     assert not turns["refused"]
@@ -84,12 +89,16 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_two_roles_learn(ran: Path) -> None:
+    """A trainer and a sampler in two processes raise the reward from below 0.4
+    to above 0.7."""
     first, last = reward(ran)
     assert first < 0.4  # a guess is right once in four
     assert last > 0.7
 
 
 def test_the_run_follows_the_schedule_and_not_the_machine(ran: Path) -> None:
+    """A real run trains, refuses and repeats exactly the prompts that its
+    simulated schedule says."""
     cfg, found = Run(), audit(ran)
     planned = simulate(cfg)
     refused = [prompt(cfg, p).rounds for p in found["refused"]]
@@ -100,6 +109,8 @@ def test_the_run_follows_the_schedule_and_not_the_machine(ran: Path) -> None:
 
 
 def test_lag_moves_the_spread_of_the_ratio_and_not_its_mean(ran: Path) -> None:
+    """The ratio of trainer to sampler probabilities spreads more with each
+    version of lag, and its mean stays 1 within four standard errors."""
     rows = ratios(ran)
     assert max(rows) == Run().max_lag  # older ones are refused by their tag
     assert rows[0]["spread"] < 1e-5  # the same weights and formula
@@ -111,6 +122,9 @@ def test_lag_moves_the_spread_of_the_ratio_and_not_its_mean(ran: Path) -> None:
 
 
 def test_a_wrong_logprob_moves_the_mean_at_lag_zero(tmp_path: Path) -> None:
+    """With no lag, log-probabilities without temperature move the mean ratio
+    above 1.01. Rounding to bfloat16 spreads the ratio and leaves its mean at
+    1."""
     cfg = Run(max_lag=0, steps=10, temperature=0.6)
     rounded = replace(cfg, sampler_dtype="bfloat16")
     half = ratios(run(rounded, tmp_path / "half"))
@@ -152,6 +166,8 @@ def unwatched() -> Iterator[None]:
 
 @pytest.mark.usefixtures("unwatched")
 def test_a_version_is_whole_or_not_there(tmp_path: Path) -> None:
+    """Killed at any moment of publishing a version, the publisher leaves it
+    whole or leaves nothing, and can publish again."""
     weights = {"model.safetensors": {"w": torch.ones(3)}}
     survived = 0
     for moment in range(1, 100):
@@ -221,6 +237,8 @@ def resume(killed: Path, root: Path, **cfg: Any) -> dict[str, list[int]]:
 def test_no_prompt_is_lost_or_repeated_by_a_kill(
     killed: Path, tmp_path: Path
 ) -> None:
+    """After a kill with more than eight prompts in flight, the resumed run
+    trains on each prompt once."""
     assert len(in_flight(killed)) > 8
     ahead = [int(v.name[5:]) for v in published(killed / "versions")]
     assert ahead[0] > 10  # of a future that does not come
@@ -232,6 +250,8 @@ def test_no_prompt_is_lost_or_repeated_by_a_kill(
 def test_the_count_of_prompts_asked_loses_those_in_flight(
     killed: Path, tmp_path: Path
 ) -> None:
+    """Resuming from the number of prompts asked loses those that were in
+    flight."""
     found = resume(killed, tmp_path / "run", resume_by="asked")
     assert found["lost"] == in_flight(killed)
     assert not found["twice"]

@@ -519,6 +519,8 @@ def planner_says(page: Page, name: str, **given: Any) -> None:
 def test_the_planner_answers_as_somebody_types(
     browser: Browser, site: Site
 ) -> None:
+    """In Chromium the planner's page shows CPython's answers for what is typed,
+    and names what is wrong with what is not a number."""
     with Visit(browser, site) as visit:
         page = visit.open("planner/?ask=memory&params=7.5e9&dp=64&zero_stage=1")
         given: dict[str, Any] = {"params": 7.5e9, "dp": 64, "zero_stage": 1}

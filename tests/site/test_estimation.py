@@ -82,6 +82,8 @@ def test_it_is_used_by_keyboard_and_the_address_keeps_the_question(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
+    """The page is used by keyboard alone, and reloading its address shows the
+    same question."""
     with Visit(browser, site) as visit:
         page = visit.open(HERE)
         asks(page, *FIRST)
@@ -131,6 +133,8 @@ def test_it_fits_a_narrow_phone(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
+    """On a screen of 360 pixels nothing of the page is wider than the
+    screen."""
     with Visit(browser, site, viewport=PHONE) as visit:
         page = visit.open(f"{HERE}?kind=ddp-exposed&seed=3")
         asks(page, "ddp-exposed", 3)

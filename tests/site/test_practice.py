@@ -191,6 +191,8 @@ def test_a_graded_card_comes_back_when_ts_fsrs_says(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
+    """A card that is learned, forgotten and learned again is kept and due
+    exactly as ts-fsrs says."""
     with visiting(browser, site) as visit:
         page = visit.page
         only(page, "memory")
@@ -425,6 +427,8 @@ def test_progress_is_exported_reset_and_imported(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
+    """Progress is exported to a dated file, reset after a question, and comes
+    back from the file."""
     with visiting(browser, site) as visit:
         page = visit.page
         cards = grade_three(page)
@@ -464,6 +468,8 @@ def test_a_bad_file_is_refused_by_name_and_changes_nothing(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
+    """Each of eleven broken files of progress is refused with a line that says
+    what is wrong, and the kept progress stays as it was."""
     with visiting(browser, site) as visit:
         page = visit.page
         cards = grade_three(page)
@@ -629,6 +635,8 @@ def test_an_interview_from_the_first_minute_to_the_summary(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
+    """An interview runs through all stages by its clock, with a warning at the
+    last minute of each, to the summary."""
     with visiting(browser, site, MOCK) as visit:
         page = wound(visit)
         begin(page)
@@ -842,6 +850,8 @@ def test_the_weakest_lines_are_the_rubrics(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
+    """For random marks at every level the summary names the two weakest lines
+    that the Python rubric names."""
     chance = random.Random(1)
     with visiting(browser, site, MOCK) as visit:
         page = visit.page
@@ -944,6 +954,8 @@ def test_practice_sends_nothing(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
+    """Grading cards and taking an interview send no data: every request is a
+    plain GET of a file of the site."""
     with visiting(browser, site) as visit:
         sent: list[Any] = []
         visit.page.on("request", lambda request: sent.append(request))

@@ -95,6 +95,8 @@ def test_a_clean_run_is_proven(runs: dict[str, Path]) -> None:
 def test_a_run_that_was_stopped_and_killed_and_moved_is_proven(
     runs: dict[str, Path],
 ) -> None:
+    """A run that was stopped, killed, resumed on another number of ranks and
+    moved is proven: every sample of two epochs was trained on once."""
     report = audit(runs["resumed"])
     assert report.findings == []
     assert report.finished
@@ -337,6 +339,8 @@ def test_every_claim_can_fail_alone_or_is_seen_to_fail() -> None:
 
 
 def test_how_much_is_missing_or_twice_is_counted(resumed: Path) -> None:
+    """With one recorded sample id changed, the audit counts one sample missing
+    and one twice."""
     change_an_id(resumed)  # one sample of a finished epoch became another
     report = audit(resumed)
     assert (report.missing, report.duplicates) == (1, 1)

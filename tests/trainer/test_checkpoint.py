@@ -195,6 +195,8 @@ def test_every_checkpoint_may_be_damaged(
 def test_after_damage_the_run_ends_the_same_under_other_names(
     stopped: Path, whole: tuple[Path, str]
 ) -> None:
+    """With the newest checkpoint damaged, the run resumes from the one before,
+    ends with the same weights, and keeps the damaged one aside."""
     flip_middle(newest(stopped) / "optimizer.pt")
     assert train(stopped) == whole[1]
     assert names(stopped) == [
@@ -224,6 +226,8 @@ def test_a_sealed_pickle_with_code_runs_nothing(stopped: Path) -> None:
 
 
 def test_the_manifest_says_what_the_checkpoint_is(tmp_path: Path) -> None:
+    """The manifest holds the run's settings, step, position and the size and
+    digest of each file, and ends with its own digest."""
     train(tmp_path, 2, stop_at_step=2)
     folder = newest(tmp_path)
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -365,6 +369,8 @@ def test_a_last_checkpoint_that_fails_is_an_error_on_all(
 def test_a_checkpoint_of_another_run_is_refused_by_name(
     stopped: Path, told: list[Event]
 ) -> None:
+    """A checkpoint whose manifest differs in any identifying field is refused
+    with the name of that field, and stays where it is."""
     root = stopped / "checkpoints"
     belongs = belonging(verify(newest(stopped)))
     others: list[tuple[str, Manifest]] = [
@@ -420,6 +426,8 @@ def test_what_does_not_continue_is_refused(name: str, stopped: Path) -> None:
 
 
 def test_an_optimizer_of_another_step_is_refused(stopped: Path) -> None:
+    """A checkpoint whose optimizer is of an older step than its weights is
+    refused."""
     take_older(newest(stopped) / "optimizer.pt")
     reseal(newest(stopped))
     with pytest.raises(ranks.RankError, match=r"--optimizer-steps is \[2\]"):

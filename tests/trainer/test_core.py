@@ -82,11 +82,14 @@ def undescribed(text: str) -> list[str]:
 
 
 def test_every_module_of_the_core_is_in_the_reading_order() -> None:
+    """The reading order names every module of the trainer's core and no
+    other."""
     modules = {path.stem for path in HOME.glob("*.py")}
     assert modules - {"__init__", "__main__"} == set(READING_ORDER)
 
 
 def test_the_core_fits_its_budget() -> None:
+    """The trainer's core has no more lines of code than its budget."""
     lines = {module: code_lines(source(module)) for module in READING_ORDER}
     physical = sum(source(m).count("\n") for m in READING_ORDER)
     print(f"{lines}: {sum(lines.values())} of code, {physical} in all")
@@ -109,6 +112,8 @@ def test_lines_fit_the_page(module: str) -> None:
 
 @pytest.mark.parametrize("module", READING_ORDER)
 def test_imports_point_one_way(module: str) -> None:
+    """Each module of the core imports only modules before it in the reading
+    order, torch and the standard library."""
     above = READING_ORDER[: READING_ORDER.index(module)]
     siblings, others, late = imported(source(module))
     assert siblings <= set(above)
@@ -128,6 +133,8 @@ def test_the_import_check_sees_every_form() -> None:
 
 
 def test_importing_the_core_loads_no_room_and_no_data_set() -> None:
+    """Importing the training loop loads no extension, no command line and no
+    data set."""
     names = "sklearn", "tyro", "rich", "lockstep.trainer.extensions"
     script = f"""
 import sys, lockstep.trainer.loop

@@ -242,6 +242,8 @@ def test_the_toys_labels_can_be_learned() -> None:
 
 
 def test_the_fingerprint_changes_with_the_data() -> None:
+    """The fingerprint changes when one value, one label, the order or the
+    length of the data changes, and not when the data is copied."""
     x, y = np.random.default_rng(0).random((10, 4)), np.arange(10)
     cfg = config()
     whole = Samples(x, y, cfg).fingerprint

@@ -43,6 +43,7 @@ def test_demo_reaches_its_accuracy_on_two_processes(tmp_path: Path) -> None:
 
 
 def test_one_process_needs_no_launcher(tmp_path: Path) -> None:
+    """The trainer runs in one process without torchrun."""
     settings = "--dataset", "toy", "--max-steps", "3", "--run-dir"
     said = finish([sys.executable, *TRAINER, *settings, str(tmp_path)])
     assert said.startswith("step 3, loss ")

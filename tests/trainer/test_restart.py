@@ -365,6 +365,8 @@ def test_sigterm_is_heard_without_a_store(
 def test_no_hard_exit_while_a_checkpoint_is_published(
     exits: queue.Queue[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A SIGTERM that comes while a checkpoint is published waits until it is,
+    and only then exits, with code 75."""
     graces: queue.Queue[float] = queue.Queue()
     monkeypatch.setattr(preemption.time, "sleep", graces.put)
     room = Preemption(dist.HashStore(), 1, ExitStack())

@@ -315,6 +315,8 @@ def test_a_loss_that_is_not_finite_raises_on_all_ranks(
 def test_a_gradient_that_is_not_finite_raises_on_all_ranks(
     precision: str, tmp_path: Path
 ) -> None:
+    """In fp32 and bf16 an infinite gradient on one rank raises on both, and
+    neither updates its weights."""
     cfg = config(tmp_path, precision=precision, micro_batch_size=6)
     inf = float("inf")
     for result in ranks.run_ranks(2, as_rank, poisoned, cfg, "gradient", inf):
@@ -328,6 +330,8 @@ def test_a_gradient_that_is_not_finite_raises_on_all_ranks(
 def test_an_fp16_overflow_on_one_rank_is_skipped_by_all(
     tmp_path: Path,
 ) -> None:
+    """In fp16 an overflow on one rank skips the update on both and halves the
+    loss scale."""
     cfg = config(tmp_path, precision="fp16", micro_batch_size=6)
     inf = float("inf")
     for result in ranks.run_ranks(2, as_rank, poisoned, cfg, "gradient", inf):

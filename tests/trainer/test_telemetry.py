@@ -238,6 +238,8 @@ def test_every_rank_tells_every_event_with_its_fields(tmp_path: Path) -> None:
 def test_a_checkpoint_that_cannot_be_written_is_told_and_survived(
     tmp_path: Path,
 ) -> None:
+    """A save that fails for a full disk is logged on every rank, and the run
+    goes on to its end."""
     given = SHORT | {"run_dir": tmp_path, "micro_batch_size": 16}
     ranks.run_ranks(2, work, given, "write")
     for log in logs(tmp_path, 0):

@@ -153,6 +153,8 @@ def sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_dcp_alone_accepts_a_flipped_byte_and_a_seal_does_not(
     sharded: Path,
 ) -> None:
+    """Distributed Checkpoint loads a file with a flipped byte and returns a
+    wrong weight. With the trainer's checksums the file is refused."""
     folder = newest(sharded)
     path = folder / "__0_0.distcp"
     metadata = dcp.FileSystemReader(folder).read_metadata()
@@ -322,6 +324,8 @@ def dying(settings: Event) -> Event:
 def test_a_kill_while_the_background_writes_loses_nothing(
     tmp_path: Path,
 ) -> None:
+    """Killed while a checkpoint is written in the background, the run still has
+    the one before, whole."""
     given = SHORT | {"run_dir": tmp_path, "micro_batch_size": 12}
     job = ranks.Ranks(2, dying, given)
     with pytest.raises(ranks.RankError, match="died"):
@@ -347,6 +351,8 @@ def refused(settings: Event) -> Event:
 
 
 def test_a_background_write_that_fails_is_told(tmp_path: Path) -> None:
+    """A background save that fails is logged, and the run goes on and saves
+    again."""
     given = SHORT | {"run_dir": tmp_path, "micro_batch_size": 12}
     last = ranks.run_ranks(2, refused, given)[0]
     assert last["event"] == "run_finished"

@@ -306,6 +306,9 @@ def test_what_a_needless_correction_costs() -> None:
 
 
 def test_where_plates_drift_unselected_wells_win_it_back() -> None:
+    """With plates that drift, subtracting the mean of randomly chosen wells
+    finds 90 hits, as many as controls do within one. Subtracting nothing finds
+    81 and subtracting the median of picked wells 79."""
     nothing, random, median = (
         ended(Subtract(drift=1.0, what=what))
         for what in ("nothing", "random", "median")

@@ -534,6 +534,9 @@ def seeded_by_rank(hybrid: bool) -> list[list[float]]:
 
 
 def test_hybrid_shards_seeded_by_rank_are_copies_that_differ() -> None:
+    """Four ranks draw a weight, each by a seed of its own, and `fully_shard`
+    cuts it. Nothing is sent: every rank keeps its part of what it drew, so with
+    hybrid sharding the two copies of a shard differ."""
     for hybrid in (False, True):
         found, *_ = ranks.run_ranks(4, seeded_by_rank, hybrid)
         drawn = []

@@ -415,6 +415,9 @@ def reloaded_replicas(folder: str) -> set[float]:
 def test_a_sharded_save_takes_shards_of_several_replicas(
     tmp_path: Path,
 ) -> None:
+    """Two replicas hold 1s and 2s, and the model is saved sharded and loaded
+    again. What comes back holds both values: the save took shards of both
+    replicas."""
     found = ranks.run_ranks(4, reloaded_replicas, str(tmp_path))
     assert set().union(*found) == {1.0, 2.0}, found
 

@@ -182,6 +182,8 @@ WRONG: dict[str, tuple[dict[str, str], set[str]]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_answer_loses_what_it_should(name: str, tmp_path: Path) -> None:
+    """Each kind of wrong answer loses exactly the criteria that it breaks, and
+    gets a hint for each."""
     files, lost = WRONG[name]
     seconds = 8 if "hangs" in name else 60
     report = grade(BUG, written(tmp_path / "answer", files), seconds=seconds)

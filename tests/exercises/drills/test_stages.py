@@ -95,6 +95,8 @@ def test_no_mistake_costs_another_criterion(
 def test_every_criterion_is_the_only_one_that_some_mistake_breaks(
     drill: Drill,
 ) -> None:
+    """For each criterion of a drill there is a plausible mistake that breaks
+    that one and no other."""
     broken = [mistake(one, name)[2] for one, name in MISTAKES if one == drill]
     assert len(broken) >= 8
     for criterion in criteria(drill.grader):
@@ -120,6 +122,8 @@ def test_what_comes_at_half_time_is_not_needed_before(tmp_path: Path) -> None:
 
 
 def test_a_drill_begins_where_the_one_before_it_ends() -> None:
+    """The starting point of drills 2, 3 and 4 is the solution of the drill
+    before."""
     known = drills()
     for before, after in zip("123", "234", strict=True):
         assert known[after].start == known[before].solution

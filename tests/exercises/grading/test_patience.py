@@ -87,6 +87,8 @@ def graded(one: Exercise, folder: Path) -> Report:
 def test_an_answer_that_hangs_everywhere_costs_a_minute(
     one: Exercise, tmp_path: Path, on_a_clock: Callable[[Takes], Clock]
 ) -> None:
+    """Grading an answer in which everything hangs ends within a minute, for
+    every lab and drill."""
     clock = on_a_clock(lambda job: 0 if is_import(job) else NEVER)
     report = graded(one, tmp_path)
     assert {c.status for c in report.criteria} <= {"failed", "blocked"}
@@ -98,6 +100,9 @@ def test_an_answer_that_hangs_everywhere_costs_a_minute(
 def test_an_answer_that_hangs_in_one_place_keeps_its_other_points(
     one: Exercise, tmp_path: Path, on_a_clock: Callable[[Takes], Clock]
 ) -> None:
+    """An answer that hangs in one criterion fails that one after half a minute
+    and keeps the points of the others."""
+
     def takes(job: tuple[Any, ...]) -> float:
         first = job[0] is criteria.attempt and job[2] == 0
         return NEVER if first else 2

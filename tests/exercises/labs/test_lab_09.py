@@ -54,6 +54,7 @@ def test_a_strong_answer_is_short_and_holds(one: Scenario) -> None:
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.id)
 def test_no_figure_that_is_asked_for_is_given_away(one: Scenario) -> None:
+    """No situation text contains a figure that its scenario asks for."""
     fields = {name for _, name, _, _ in string.Formatter().parse(one.situation)}
     assert fields.isdisjoint(one.numbers)
 
@@ -81,6 +82,8 @@ def test_a_rubric_says_what_is_complete_and_what_is_missing(
 def test_a_plan_is_a_command_that_runs(
     asked: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Each `lockstep plan` command that a review prints runs and prints a
+    plan."""
     assert lockstep(str(asked).split()[1:]) == 0
     assert capsys.readouterr().out
 

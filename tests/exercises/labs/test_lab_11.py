@@ -83,6 +83,8 @@ def trace_of(trainer: type[slow.Trainer]) -> tuple[dict, list[tuple]]:
 
 
 def test_a_trace_of_torchs_profiler_is_read() -> None:
+    """From a trace recorded by torch.profiler on two ranks the breakdown reads
+    every step, and its parts add up to the step's length."""
     for found, steps in run_ranks(2, trace_of, slow.B):
         assert [*found] == [*range(slow.B.steps)]
         assert all(a[0] + a[1] <= b[0] for a, b in pairwise(steps))

@@ -13,6 +13,8 @@ from lockstep.planner.search import search
 
 
 def test_what_the_search_finds() -> None:
+    """The planner's search finds the speed that the lab names as the best, and
+    each layout that fits splits a sample by tensor or context parallelism."""
     inputs = dict([*MODEL, *CLUSTER, *STATE]) | TASK | {"memory": USABLE}
     found, _ = search(cluster_of(inputs))
     best = found[0][1]["step_seconds"].value

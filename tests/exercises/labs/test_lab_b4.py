@@ -31,6 +31,8 @@ def both() -> tuple[sound.Batch, TheirBatch]:
 
 
 def test_the_union_is_torch_geometrics() -> None:
+    """The lab's union of graphs has the atoms, bonds, owners and offsets of
+    torch_geometric's `Batch`, and an empty one has the right shapes."""
     ours, theirs = both()
     assert ours.atoms.equal(theirs.x)
     assert ours.bonds.equal(theirs.edge_index)
@@ -51,6 +53,8 @@ def test_the_union_is_torch_geometrics() -> None:
     ],
 )
 def test_a_readout_is_torch_geometrics(how: str, pool: object) -> None:
+    """Sum, mean and max over a graph's atoms are those of torch_geometric's
+    pooling functions."""
     ours, theirs = both()
     assert callable(pool)
     expected = pool(theirs.x, theirs.batch, len(ours.counts))
@@ -64,6 +68,7 @@ def test_another_readout_is_refused() -> None:
 
 
 def test_softmax_is_torch_geometrics() -> None:
+    """Softmax within each graph is torch_geometric's, for large scores too."""
     ours, theirs = both()
     scores = 100 * ours.atoms[:, 0]
     expected = their_softmax(scores, theirs.batch)
@@ -78,6 +83,8 @@ def test_messages_go_along_bonds() -> None:
 
 
 def test_a_bond_keeps_its_atoms_when_they_are_renumbered() -> None:
+    """Renumbering a graph's atoms leaves each bond between the same two atoms.
+    The inverse rule does not."""
     graph, order = some()[0], torch.tensor([2, 0, 1, 4, 3])
     ends = graph.atoms[graph.bonds]
     there = sound.permuted(graph, order)
@@ -89,6 +96,9 @@ def test_a_bond_keeps_its_atoms_when_they_are_renumbered() -> None:
 
 
 def test_company_is_found_alone_and_in_reverse() -> None:
+    """The check for a layer that looks at its batch finds nothing for a layer
+    that does not, and names every molecule for one that marks the first of its
+    batch."""
     graphs = some()
 
     def sizes(of: list[Graph]) -> Tensor:
@@ -124,6 +134,8 @@ def job(sizes: list[int]) -> tuple[float, np.ndarray]:
 
 @pytest.mark.parametrize("sizes", [[3, 1], [4, 0], [0, 0]])
 def test_a_mean_is_over_all_atoms(sizes: list[int]) -> None:
+    """The mean over ranks with unequal numbers of atoms, and its gradient, are
+    those of all atoms together."""
     x = torch.cat(
         [
             torch.arange(2.0 * size).reshape(-1, 2) + rank

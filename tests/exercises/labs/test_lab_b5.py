@@ -29,6 +29,9 @@ def one_thread() -> None:
 
 @pytest.mark.parametrize("kind", LAYERS)
 def test_e3nn_finds_both_layers_equivariant(kind: type[nn.Module]) -> None:
+    """e3nn's own check accepts the vectors of both layers, and rejects as a
+    plain scalar the feature of the chiral one, which changes sign in a
+    mirror."""
     layer = grader.made(kind).double()
     h, x = grader.molecule()
 
@@ -54,6 +57,8 @@ def check(function: object, x: Tensor, out: str) -> None:
 
 
 def test_what_broken_layers_break() -> None:
+    """For ten layers, sound and broken, the check names exactly the symmetries
+    that each one breaks."""
     expected = {
         EGNN: set(),
         ChiralEGNN: {"mirror"},
@@ -94,6 +99,8 @@ def test_rotations_are_uniform_as_scipy_tests_it() -> None:
 
 
 def test_float32_costs_more_far_away() -> None:
+    """The rounding tolerance of a layer is between 10⁻⁸ and 10⁻⁶ near the
+    origin, and at least ten times larger a thousand units away."""
     layer = grader.made(EGNN)
     near, far = (tolerance(layer, *grader.molecule(at)) for at in (0, 1000))
     assert 1e-8 < near < 1e-6

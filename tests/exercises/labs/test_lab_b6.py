@@ -31,6 +31,7 @@ def one_device(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["outgoing", "incoming", "attention"])
 def test_an_update_of_tiles_is_one_devices(name: str) -> None:
+    """On six ranks the update of the pair matrix in tiles is one device's."""
     run_ranks(6, in_group, 6, one_device, name)
 
 
@@ -50,6 +51,8 @@ def beside_the_package(rows: int, columns: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("shape", [(2, 2), (4, 1), (1, 4)])
 def test_it_sends_what_the_package_sends(shape: tuple[int, int]) -> None:
+    """The lab's solution sends as many bytes as the package's sharded pair
+    block."""
     for ours, theirs in run_ranks(4, in_group, 4, beside_the_package, *shape):
         assert ours == theirs > 0
 
@@ -66,6 +69,8 @@ def incoming_turns_nothing() -> list[tuple[str, int]]:
 
 
 def test_incoming_sends_as_much_and_no_transpose() -> None:
+    """The incoming update sends the same collectives as the outgoing one,
+    without transposing the pair matrix."""
     for found in run_ranks(4, in_group, 4, incoming_turns_nothing):
         assert [op for op, _ in found] == 2 * ["all_gather", "reduce_scatter"]
         assert found[:2] == found[2:]
@@ -90,6 +95,8 @@ def weights() -> None:
 
 
 def test_gradients_of_weights_add_up_over_a_mesh() -> None:
+    """On a mesh of four the gradients of the shared weights add up to one
+    device's."""
     run_ranks(4, in_group, 4, weights)
 
 
@@ -98,4 +105,6 @@ def kept() -> None:
 
 
 def test_a_rank_keeps_what_its_sums_need() -> None:
+    """On six ranks each keeps for the backward pass no more than what its sums
+    need."""
     run_ranks(6, in_group, 6, kept)

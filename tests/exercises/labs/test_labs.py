@@ -44,6 +44,8 @@ def mistakes(lab: Lab, path: Path) -> set[str]:
 def test_the_solution_gets_full_marks(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The solution that `lockstep lab solution` writes is graded 100 of 100 in
+    each lab."""
     assert main(["lab", "solution", lab.number, str(tmp_path)]) == 0
     file = capsys.readouterr().out.strip()
     assert main(["lab", "grade", lab.number, file, "--json"]) == 0
@@ -56,6 +58,7 @@ def test_the_solution_gets_full_marks(
     "lab", daily(LABS, *LABS[::3]), ids=lambda lab: lab.name
 )
 def test_another_solution_gets_full_marks(lab: Lab) -> None:
+    """A second solution, written differently, gets full marks in each lab."""
     file = HERE / f"second_{lab.number}.py"
     report = grade(lab.number, lab.grader, file, SECONDS)
     assert [c for c in report.criteria if c.status != "passed"] == []

@@ -131,6 +131,8 @@ def short_contest(folder: Path, changed: dict[str, Any]) -> str:
 def test_a_loop_that_trains_otherwise_is_refused(
     changed: dict[str, Any], tmp_path: Path
 ) -> None:
+    """The benchmark refuses each of four loops whose weights differ from the
+    bare loop's, before it times anything."""
     for raised in ranks.run_ranks(2, short_contest, tmp_path, changed):
         assert raised.startswith("other is no match: ")
 

@@ -79,6 +79,9 @@ LINKS = {(link["op"], link["ranks"]): link for link in FOUND["links"]}
 
 
 def test_the_committed_result_is_fitted_and_shown() -> None:
+    """The latencies and bandwidths on the page are the fit of the recorded
+    times, and the table is made from the recorded file, which names a clean
+    revision."""
     assert LINKS.keys() == {(op, n) for op in BUS for n in links.WORLDS}
     for (op, world), link in LINKS.items():
         took = {at["bytes"]: at["seconds"] for at in link["curve"]}

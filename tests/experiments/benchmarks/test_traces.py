@@ -89,6 +89,9 @@ def test_a_trace_recorded_now_has_the_order_of_its_case(
 def test_a_kept_trace_has_the_order_of_its_case(
     kept: tuple[str, dict[str, Any]],
 ) -> None:
+    """Each recorded trace shows the order of events that its case is about. In
+    the case of a late rank the other waits more than twice as long as the late
+    one computes."""
     check(*kept)
     if kept[0] == "late":
         step = timeline.steps(kept[1])[-1]
@@ -243,4 +246,6 @@ def unstepped(folder: str) -> bool:
 
 
 def test_a_schedule_without_steps_records_nothing(tmp_path: Path) -> None:
+    """A profiler whose `step()` is never called writes no trace under a
+    schedule."""
     assert run_ranks(1, joined, unstepped, str(tmp_path)) == [False]

@@ -47,6 +47,8 @@ def diary(folder: str) -> list[str]:
 
 
 def test_an_observer_is_told_each_phase_and_event(tmp_path: Path) -> None:
+    """An observer of a short run is told every phase and event in order, from
+    the start to the end."""
     (told,) = ranks.run_ranks(1, diary, str(tmp_path))
     step = ["load", "h2d", "forward", "backward"] * 2 + ["optimizer"]
     assert told == [
@@ -83,6 +85,8 @@ def eight() -> list[dict[str, meshes.Groups]]:
 def test_the_last_axis_of_a_mesh_varies_fastest(
     eight: list[dict[str, meshes.Groups]],
 ) -> None:
+    """In a device mesh the last axis varies fastest: its groups are of
+    neighboring ranks, in each order of three axes."""
     whole = np.arange(8).reshape(2, 2, 2)
     for order in meshes.ORDERS:
         found = [orders[order] for orders in eight]
@@ -105,6 +109,8 @@ def test_the_outermost_axis_alone_leaves_the_node(
 def test_a_lost_node_breaks_one_replica_if_they_are_outermost(
     eight: list[dict[str, meshes.Groups]],
 ) -> None:
+    """With data parallelism outermost, losing a node breaks one replica of two.
+    With pipeline or tensor parallelism outermost it breaks both."""
     broken = {
         order: meshes.broken([orders[order] for orders in eight])
         for order in meshes.ORDERS
@@ -116,11 +122,14 @@ def test_a_lost_node_breaks_one_replica_if_they_are_outermost(
 
 
 def test_groups_that_all_ranks_make_sum_their_members() -> None:
+    """When every rank makes every group, each group sums its own members."""
     found = ranks.run_ranks(4, in_a_group, groups.by_rule)
     assert found == [11, 11, 1100, 1100]
 
 
 def test_groups_that_members_alone_make_may_sum_strangers() -> None:
+    """When ranks make only the groups they belong to, two ranks of different
+    groups sum each other's values, and the two others get no result."""
     first, *strangers, last = ranks.run_ranks(4, in_a_group, groups.own_alone)
     assert math.isnan(first)
     assert math.isnan(last)
@@ -128,16 +137,22 @@ def test_groups_that_members_alone_make_may_sum_strangers() -> None:
 
 
 def test_groups_that_are_named_by_their_members_need_nobody_else() -> None:
+    """With groups named by their members, ranks may make only their own, and
+    each sums its members."""
     found = ranks.run_ranks(4, in_a_group, groups.own_alone, True)
     assert found == [11, 11, 1100, 1100]
 
 
 def test_groups_made_in_another_order_are_each_other() -> None:
+    """Two ranks that create two process groups in opposite order each use the
+    other's group without an error, and both sums are of the wrong group."""
     found = ranks.run_ranks(2, in_a_group, groups.swapped)
     assert found == [[101, 101], [101, 101]]  # and not 2 and 200
 
 
 def test_a_group_forgets_the_time_out_of_its_job() -> None:
+    """A job that set a timeout of 60 s has process groups, made later, with
+    torch's default of 1,800 s."""
     found = ranks.run_ranks(4, in_a_group, groups.patience)
     waits = {"job": 60, "new group": 1800, "axis of a mesh": 1800}
     assert found == [waits] * 4
@@ -150,6 +165,8 @@ def test_a_group_forgets_the_time_out_of_its_job() -> None:
 def test_a_step_has_the_same_samples_on_any_number_of_ranks(
     position: int,
 ) -> None:
+    """The samples of a step, dealt to two or four ranks, are those of one rank,
+    every second or fourth to each."""
     (alone,) = dealing.dealt(position, 1)
     for world in (2, 4):
         dealt = dealing.dealt(position, world)
@@ -165,6 +182,8 @@ def test_steps_run_on_into_the_next_epoch() -> None:
 def test_torchs_sampler_pads_or_drops_what_ranks_do_not_divide(
     world: int,
 ) -> None:
+    """`DistributedSampler` repeats samples of 1,001 until the ranks divide
+    them, or with `drop_last` leaves the rest out."""
     assert dealing.torchs(1001, world, False) == (-1001 % world, 0)
     assert dealing.torchs(1001, world, True) == (0, 1001 % world)
 
@@ -204,6 +223,8 @@ def test_workers_of_a_stream_repeat_it_unless_they_divide_it() -> None:
 def test_workers_that_divide_a_stream_change_its_order_and_its_batches() -> (
     None
 ):
+    """Two loader workers that divide a stream of ten return six batches in
+    another order, where one process returns five."""
     alone, two = streams.batches(0, True), streams.batches(2, True)
     assert alone == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
     assert two == [[0, 2], [1, 3], [4, 6], [5, 7], [8], [9]]
@@ -220,6 +241,8 @@ def test_a_worker_that_divides_takes_every_other_sample(
 
 
 def test_a_buffer_brings_no_sample_forward_by_more_than_its_size() -> None:
+    """A shuffle buffer of 100 returns every sample once, and none comes more
+    than 100 places early."""
     found = [*streams.buffered(range(2000), 100)]
     assert sorted(found) == [*range(2000)]
     assert found != [*range(2000)]
@@ -243,6 +266,8 @@ def test_a_batch_of_a_sorted_stream_has_what_is_near_alone() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_mixture_keeps_its_quota_and_leaves_nothing_out(seed: int) -> None:
+    """Each block of ten samples has exactly its quota of each source, and each
+    source's samples come equally often, give or take one."""
     mixture = mixtures.Mixture([100, 40, 8], [5, 3, 2], seed)
     sources, ids = mixture(np.arange(2000))
     for block in sources.reshape(-1, 10):
@@ -257,6 +282,8 @@ def test_a_mixture_keeps_its_quota_and_leaves_nothing_out(seed: int) -> None:
 
 
 def test_a_mixture_is_a_function_of_the_position() -> None:
+    """Any range of positions of a mixture has the samples that the whole
+    mixture has there."""
     mixture = mixtures.Mixture([100, 40, 8], [5, 3, 2], 7)
     whole = np.stack(mixture(np.arange(300)))
     for start, stop in ((0, 1), (150, 151), (37, 211)):

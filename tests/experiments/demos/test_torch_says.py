@@ -30,6 +30,7 @@ def store(port: int = 0, is_master: bool = False) -> dist.TCPStore:
 
 
 def test_a_store_for_this_host_listens_on_every_interface() -> None:
+    """A `TCPStore` for 127.0.0.1 listens on all network interfaces."""
     server = store(is_master=True)
     lines = Path("/proc/net/tcp6").read_text().splitlines()[1:]
     local = [line.split()[1] for line in lines if line.split()[3] == "0A"]
@@ -47,6 +48,8 @@ class Marks:
 
 
 def test_an_agent_runs_what_somebody_put_into_its_store(tmp_path: Path) -> None:
+    """A pickled object that a stranger puts into the rendezvous store runs its
+    code in the agent that reads it."""
     server = store(is_master=True)
     stranger = C10dRendezvousBackend(store(server.port), "run")
     stranger.set_state(pickle.dumps(Marks(tmp_path / "ran")))

@@ -28,6 +28,8 @@ def test_unchecked_a_mismatch_ends_the_rank_with_the_smaller_tensor() -> None:
 
 
 def test_checked_a_mismatch_names_both_collectives_on_both_ranks() -> None:
+    """With `TORCH_DISTRIBUTED_DEBUG=DETAIL` the error of a mismatched
+    collective names both ranks' calls and shapes."""
     for words in ranks.run_ranks(1, mismatch.said, "DETAIL")[0]:
         assert "mismatch between collectives" in words
         assert "TensorShape=[8]" in words
@@ -92,6 +94,8 @@ def test_an_error_is_told_after_the_clean_up(
 def test_the_leading_phase_is_the_longest_that_is_not_within_another(
     tmp_path: Path,
 ) -> None:
+    """For each rank the diagnosis names the longest phase of the step, and
+    leaves out phases that lie within another."""
     (tmp_path / "events").mkdir()
     took = [
         {"load": 0.5, "forward": 0.1, "backward": 0.2, "sync": 0.9},

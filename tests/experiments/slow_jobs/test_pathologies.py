@@ -117,6 +117,8 @@ def test_without_no_sync_each_micro_batch_reduces_all(found: Any) -> None:
 
 
 def test_reducing_each_time_trains_the_same(found: Any) -> None:
+    """Reducing gradients in every micro-batch ends with the mended job's
+    weights but for the order of additions."""
     rank, _ = found("accumulate")
     slow, mended = rank["weights"].values()
     assert slow == pytest.approx(mended, abs=1e-5)

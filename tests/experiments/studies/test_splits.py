@@ -34,6 +34,9 @@ def test_it_is_whole() -> None:
 
 
 def test_fewer_neighbors_more_error() -> None:
+    """In the recorded study the error rises as fewer test molecules have a near
+    neighbor in training, by two fifths from the first way to split to the
+    last."""
     order = [*study.WAYS]
     errors = [study.mean(FOUND, way, "rmse") for way in order]
     near = [study.mean(FOUND, way, "neighbors") for way in order]
@@ -45,6 +48,9 @@ def test_fewer_neighbors_more_error() -> None:
 
 
 def test_clusters_leave_half_of_the_molecules_a_neighbor() -> None:
+    """In the recorded study at least 45 % of test molecules keep a near
+    neighbor in training under clustering, and none under connected
+    components."""
     assert min(of("butina", "neighbors")) > 0.45
     assert max(of("component", "neighbors")) == 0
     assert FOUND["ways"]["component"]["pinned"] == 1

@@ -87,6 +87,8 @@ def restore_numpy_state(path: Path, trusting: bool = False) -> Any:
 
 
 def test_checkpoint_restores_with_weights_only(tmp_path: Path) -> None:
+    """The trainer's checkpoint loads with `weights_only=True` and brings back
+    all of its state."""
     settings = settings_for(2, tmp_path)
     for found in ranks.run_ranks(2, restore_as_lockstep, settings):
         check_checkpoint_restores_with_weights_only(*found)
@@ -99,6 +101,8 @@ def test_checkpoint_with_numpy_state_is_never_restored(tmp_path: Path) -> None:
 
 
 def test_numpy_state_loads_once_pickles_are_trusted(tmp_path: Path) -> None:
+    """The broken checkpoint with a NumPy state loads only if pickles are
+    trusted, which is what the defect is."""
     path = tmp_path / "ckpt.pt"
     found = ranks.run_ranks(1, restore_numpy_state, path, True)[0]
     check_checkpoint_restores_with_weights_only(*found)
@@ -150,6 +154,8 @@ def lockstep_dies(settings: dict[str, Any]) -> None:
 def test_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
     tmp_path: Path,
 ) -> None:
+    """Killed while it writes a checkpoint, the trainer restores the one
+    before."""
     settings = settings_for(
         1, tmp_path, max_steps=12, checkpoint_every_steps=5, hidden_size=128
     )
@@ -182,6 +188,8 @@ def test_save_onto_the_final_name_leaves_a_torn_latest(tmp_path: Path) -> None:
 def test_save_onto_the_final_name_is_fine_while_nobody_dies(
     tmp_path: Path,
 ) -> None:
+    """The broken save works as long as nobody is killed in it, which is why
+    nobody sees it."""
     model = small_model()
     optimizer = torch.optim.AdamW(model.parameters())
     for step in 5, 10:
@@ -234,6 +242,8 @@ def refusals_of_lockstep(settings: dict[str, Any]) -> dict[str, str | None]:
 
 
 def test_incompatible_checkpoint_is_refused(tmp_path: Path) -> None:
+    """The trainer refuses a checkpoint when the data, the model or the batch
+    has changed, and names the change."""
     settings = settings_for(1, tmp_path, max_steps=12)
     refusals = ranks.run_ranks(1, refusals_of_lockstep, settings)[0]
     assert refusals.keys() == CHANGES.keys()
@@ -287,6 +297,8 @@ def restore_latest_by_rank(folder: Path) -> int:
 
 
 def test_all_ranks_restore_the_same_step(tmp_path: Path) -> None:
+    """When one rank lists the checkpoints late, both ranks of the trainer still
+    restore the same step."""
     same = {"max_steps": 12, "checkpoint_every_steps": 4}
     launch_on(2, tmp_path, stop_at_step=8, **same)
     settings = settings_for(2, tmp_path, **same)

@@ -41,6 +41,7 @@ from tests.trainer.defects.probes import (
 
 
 def test_01_every_epoch_trains_on_every_sample(tmp_path: Path) -> None:
+    """The one-file trainer trains on every sample in each of three epochs."""
     cut.launch(2, tmp_path, max_steps=188)  # of 64: three epochs, and a bit
     ids = torch.tensor(stream(tmp_path, 2, attempt=0))
     epochs = [[epoch] for epoch in ids.split(cut.SAMPLES)][:3]
@@ -48,6 +49,8 @@ def test_01_every_epoch_trains_on_every_sample(tmp_path: Path) -> None:
 
 
 def test_02_progress_ignores_prefetch(tmp_path: Path) -> None:
+    """The one-file trainer's position counts what was trained on, not what its
+    workers have read ahead."""
     same = {"max_steps": 63, "num_workers": 2}
     last = cut.launch(2, tmp_path, stop_at_step=5, **same)[0]
     cut.launch(2, tmp_path, **same)
@@ -122,6 +125,8 @@ def accuracy_of_the_cut() -> float:
 
 
 def test_06_metric_counts_every_sample_once() -> None:
+    """The one-file trainer's accuracy counts each sample of an odd number once,
+    on two ranks."""
     for accuracy in ranks.run_ranks(2, accuracy_of_the_cut):
         order.check_metric_counts_every_sample_once(accuracy, 1, d06.ODD)
 
@@ -183,6 +188,7 @@ def die_in_the_second_save(cfg: interview.TrainConfig) -> None:
 def test_10_a_kill_mid_write_leaves_no_checkpoint_that_latest_picks(
     tmp_path: Path,
 ) -> None:
+    """Killed in its second save, the one-file trainer restores the first."""
     cfg = cut.config(1, tmp_path, max_steps=12, checkpoint_every_steps=5)
     checkpoints.died_mid_write(
         tmp_path, die_in_the_second_save, cfg, limit=LIMIT
@@ -216,6 +222,8 @@ def test_11_phases_hold_their_kernels(
 
 
 def test_11_one_host_read_per_step(tmp_path: Path) -> None:
+    """A plain step of the one-file trainer reads one value back from the
+    device."""
     rare = {"log_every_steps": 100, "checkpoint_every_steps": 100}
     cfg = cut.config(2, tmp_path, max_steps=6, **rare)
     for reads in ranks.run_ranks(2, seen_by, count_host_reads_per_step, cfg):
@@ -270,6 +278,8 @@ def train_with_a_late_listing(cfg: interview.TrainConfig) -> None:
 
 
 def test_14_all_ranks_restore_the_same_step(tmp_path: Path) -> None:
+    """When one rank lists the checkpoints late, both ranks of the one-file
+    trainer restore the same step."""
     same = {"max_steps": 12, "checkpoint_every_steps": 4}
     cut.launch(2, tmp_path, stop_at_step=8, **same)
     cfg = cut.config(2, tmp_path, **same)

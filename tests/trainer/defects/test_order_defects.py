@@ -73,6 +73,7 @@ def test_every_epoch_trains_on_every_sample_with_the_drop_in() -> None:
 def test_every_epoch_trains_on_every_sample_in_the_trainer(
     tmp_path: Path,
 ) -> None:
+    """The trainer trains on every sample in each of three epochs."""
     launch_on(2, tmp_path, max_epochs=3)
     ids = torch.tensor(stream(tmp_path, 2, attempt=0))
     epochs = [[epoch] for epoch in ids.split(SAMPLES)]
@@ -137,6 +138,8 @@ def test_progress_ignores_prefetch_with_the_drop_in() -> None:
 
 
 def test_progress_ignores_prefetch_in_the_trainer(tmp_path: Path) -> None:
+    """Stopped after five steps with workers that read ahead, the trainer
+    resumes at the sample after the last one it trained on."""
     same: dict[str, Any] = {"max_epochs": 1, "num_workers": 2}
     progress = launch_on(2, tmp_path, stop_at_step=5, **same)[0]["position"]
     launch_on(2, tmp_path, **same)
@@ -187,6 +190,8 @@ def check_metric_counts_every_sample_once(
 
 
 def test_no_sample_twice_without_padding() -> None:
+    """`ResumeAwareDistributedSampler` gives two ranks shares of an odd number
+    of samples with none twice."""
     data = cast(Dataset, range(d06.ODD))
     shares = [
         list(ResumeAwareDistributedSampler(data, 2, rank)) for rank in range(2)
@@ -220,6 +225,8 @@ def accuracy_with_padding() -> float:
 
 
 def test_metric_counts_every_sample_once() -> None:
+    """The trainer's accuracy counts each sample of an odd number once, on two
+    ranks."""
     for accuracy in ranks.run_ranks(2, accuracy_of_lockstep):
         check_metric_counts_every_sample_once(accuracy, 1, d06.ODD)
 

@@ -42,6 +42,8 @@ def check_digest_is_equal_in_every_process(module: str, digest: str) -> None:
 
 
 def test_digest_is_equal_in_every_process() -> None:
+    """The digest of the trainer's settings is the same in processes with
+    different hash seeds."""
     check_digest_is_equal_in_every_process(
         "lockstep.trainer.config", "TrainConfig(Path('run'), seed=3).digest()"
     )
@@ -80,6 +82,7 @@ def digest_with_rank() -> str:
 
 
 def test_digest_is_equal_on_every_rank() -> None:
+    """The digest of the trainer's settings is the same on every rank."""
     check_digest_is_equal_on_every_rank(digest_of_lockstep)
 
 
@@ -120,6 +123,7 @@ def join_as_the_copy(cfg: d12.DistConfig) -> float | str:
     torch.cuda.device_count() == 1, reason="two ranks need two GPUs, or none"
 )
 def test_default_backend_runs_here() -> None:
+    """The trainer picks a backend that runs on this machine's devices."""
     check_default_backend_runs_here(join_as_lockstep)
 
 

@@ -47,6 +47,8 @@ def samples_without_accumulation() -> tuple[int, list[int]]:
 
 
 def test_accumulation_trains_the_stated_batch(tmp_path: Path) -> None:
+    """With four micro-batches the trainer trains on as many samples a step as
+    it states."""
     accum = {"micro_batch_size": 8, "grad_accum_steps": 4, "max_steps": 5}
     settings = settings_for(2, tmp_path, global_batch_size=None, **accum)
     mine, other = ranks.run_ranks(2, samples_of_lockstep, settings)
@@ -84,6 +86,8 @@ def dtypes_by_scaler() -> set[str]:
 
 
 def test_fp32_means_fp32(tmp_path: Path) -> None:
+    """With fp32 asked for, everything that flows between the trainer's layers
+    is fp32."""
     settings = settings_for(1, tmp_path, precision="fp32", max_steps=2)
     check_fp32_means_fp32(ranks.run_ranks(1, dtypes_of_lockstep, settings)[0])
 
@@ -149,6 +153,9 @@ def masks_of_copy(path: Path, by_rank: bool) -> tuple[Masks, Masks]:
 def test_ranks_draw_different_dropout_and_resume_with_their_own(
     tmp_path: Path,
 ) -> None:
+    """The trainer's ranks draw different dropout masks, and after a resume each
+    draws those that it would have drawn."""
+
     def masks(run_dir: str, **settings: Any) -> list[Masks]:
         settings = settings_for(2, tmp_path / run_dir, max_steps=8, **settings)
         return ranks.run_ranks(2, masks_of_lockstep, settings)

@@ -100,6 +100,8 @@ EXACT = 0.005
 
 
 def test_phases_hold_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a simulated device queue, each phase of the trainer takes exactly
+    the time of the kernels that it launched."""
     gpu = Gpu(monkeypatch)
     seconds = seconds_of_lockstep(gpu.work, gpu.synchronize)
     check_phases_hold_their_kernels(seconds, EXACT)
@@ -193,6 +195,7 @@ def seconds_of_three_phases(folder: Path) -> dict[str, float]:
 
 
 def test_all_phases_are_measured_on_every_rank(tmp_path: Path) -> None:
+    """Every rank of the trainer logs the seconds of every phase."""
     often = {"log_every_steps": 1, "checkpoint_every_steps": 2}
     launch_on(2, tmp_path, max_steps=4, **often)
     for rank in range(2):
@@ -247,6 +250,8 @@ def losses_of_own_shards(folder: Path) -> None:
 
 
 def test_every_rank_logs_and_the_loss_is_global(tmp_path: Path) -> None:
+    """Both ranks log the same loss, and it is the loss of the whole batch in
+    one process."""
     plain = {"dropout": 0.0, "feature_dropout": 0.0}  # so the truth is known
     launch_on(2, tmp_path, max_steps=3, log_every_steps=1, **plain)
 
@@ -343,6 +348,8 @@ def held_out_loss(settings: dict[str, Any], random: bool) -> float:
 def test_labels_can_be_learned(
     dataset: str, classes: int, tmp_path: Path
 ) -> None:
+    """After 150 steps the held-out loss is clearly below that of guessing, for
+    each data set."""
     settings = settings_for(1, tmp_path, dataset=dataset, max_steps=150)
     loss = ranks.run_ranks(1, held_out_loss, settings, False)[0]
     check_labels_can_be_learned(loss, classes)

@@ -1,0 +1,349 @@
+"""What the chapter on sharding says of FSDP2, run on gloo ranks."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import (
+    MixedPrecisionPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import clip_grad_norm_
+
+from lockstep.experiments.demos.sharded import (
+    LAYERS,
+    RANKS,
+    RATE,
+    WIDTH,
+    Seen,
+    from_rank_0,
+    hybrid,
+    seen,
+    sharded_step,
+    stack,
+)
+from lockstep.instruments.traffic import Traffic
+from lockstep.trainer.process import joined
+from tests import ranks
+
+
+def grouped(work: Any, *args: Any) -> Any:
+    """`work(*args)` in a group of all ranks."""
+    with joined(30, ranks.store()):
+        return work(*args)
+
+
+def mesh() -> Any:
+    """All ranks, in one dimension."""
+    return init_device_mesh("cpu", (dist.get_world_size(),))
+
+
+# The step by hand
+
+
+def by_hand() -> list[list[float]]:
+    """The weights that a step of every rank's shards leaves, as one list."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    parts = [
+        layer.weight.detach().chunk(world)[rank].clone() for layer in stack()
+    ]
+    x, y = (rows.chunk(world)[rank] for rows in batch())
+    sharded_step(parts, x, y)
+    return [part.flatten().tolist() for part in parts]
+
+
+def batch() -> tuple[Tensor, Tensor]:
+    """Inputs and targets of all ranks together."""
+    chance = torch.Generator().manual_seed(1)
+    x, y = (torch.randn(8, WIDTH, generator=chance) for _ in range(2))
+    return x, y
+
+
+def test_a_sharded_step_by_hand_is_the_step_of_one_process() -> None:
+    """Two ranks that keep half of each weight, gather it for each layer and
+    reduce-scatter its gradient end with the weights of one process that took
+    the same step on the whole batch."""
+    model = stack()
+    before = [layer.weight.detach().flatten().clone() for layer in model]
+    x, y = batch()
+    nn.functional.mse_loss(model(x), y).backward()
+    torch.optim.SGD(model.parameters(), RATE).step()
+    found = zip(*ranks.run_ranks(2, grouped, by_hand), strict=True)
+    for layer, old, halves in zip(model, before, found, strict=True):
+        mine = torch.tensor(halves).flatten() - old
+        update = layer.weight.detach().flatten() - old
+        assert update.norm() > 0.01
+        assert torch.allclose(mine, update, atol=1e-3 * float(update.norm()))
+
+
+# What is gathered, sent and held
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[str, Seen]:
+    """Each case of the page's table, as rank 0 saw it."""
+    return ranks.run_ranks(RANKS, grouped, seen)[0]  # type: ignore[no-any-return]
+
+
+def test_one_unit_gathers_all_weights_at_once(
+    counted: dict[str, Seen],
+) -> None:
+    """With `fully_shard` on the root alone, one all-gather brings all weights,
+    and a rank holds more than the whole model at the peak. With a unit for each
+    of eight layers, the largest gather is an eighth, and so is the peak lower
+    than the model."""
+    alone, each = counted["root alone"], counted["each layer"]
+    assert (alone.gathers, alone.largest) == (1, 1)
+    assert (each.gathers, each.largest) == (2 * LAYERS, 1 / LAYERS)
+    assert alone.peak > 2 > 1 > each.peak
+
+
+def test_weights_kept_after_forward_are_gathered_once(
+    counted: dict[str, Seen],
+) -> None:
+    """`reshard_after_forward=True` gathers every layer twice and sends one and
+    a half times what DDP's all-reduce sends. `False` gathers once, sends as
+    much as DDP, and holds more. An int gathers again among fewer ranks."""
+    freed, kept = counted["each layer"], counted["each layer, kept"]
+    assert freed.gathers == 2 * kept.gathers
+    assert (freed.sent, kept.sent) == (1.5, 1)
+    twos = counted["each layer, by twos"]
+    assert freed.peak < twos.peak < kept.peak
+    assert kept.sent < twos.sent < freed.sent
+
+
+def test_accumulation_gathers_for_every_micro_batch(
+    counted: dict[str, Seen],
+) -> None:
+    """Four micro-batches send four times as much as one. Without gradient sync
+    until the last, the gathers stay. With weights kept as well, the step sends
+    what DDP's does, and a rank holds whole weights and whole gradients."""
+    one, four = counted["each layer"], counted["4 micro-batches"]
+    assert four.sent == 4 * one.sent
+    waits = counted["  reduced at the end"]
+    assert (waits.gathers, waits.reduces) == (four.gathers, LAYERS)
+    keeps = counted["  and weights kept"]
+    assert (keeps.gathers, keeps.reduces, keeps.sent) == (LAYERS, LAYERS, 1)
+    assert one.peak < four.peak < waits.peak < keeps.peak
+    assert keeps.peak > 2
+
+
+def of_hybrid() -> list[tuple[str, int]]:
+    """The collectives of a step on two nodes of two, and their ranks."""
+    hybrid(model := stack(), 2, 2)
+    with Traffic() as traffic:
+        model(torch.ones(1, WIDTH)).sum().backward()
+    return [(call.op, call.ranks) for call in traffic.calls]
+
+
+def test_hybrid_sharding_gathers_in_the_node() -> None:
+    """On a mesh of two nodes with two GPUs, gathers and reduce-scatters are
+    among the two of a node. One all-reduce for each layer crosses nodes, and it
+    is among the two that hold the same shard."""
+    for calls in ranks.run_ranks(4, grouped, of_hybrid):
+        assert set(calls) == {
+            ("all_gather", 2),
+            ("reduce_scatter", 2),
+            ("all_reduce", 2),
+        }
+        assert calls.count(("all_reduce", 2)) == LAYERS
+
+
+# Precision
+
+
+def seen_dtypes() -> dict[str, str]:
+    """Where a sharded layer has which dtype."""
+    layer = nn.Linear(4, 4)
+    found: dict[str, str] = {}
+    low = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32)
+    fully_shard(layer, mesh=mesh(), mp_policy=low)
+    layer.register_forward_hook(
+        lambda layer, args, out: found.update(
+            weight=str(layer.weight.dtype), output=str(out.dtype)
+        )
+    )
+    layer(torch.ones(1, 4)).sum().backward()
+    found["shard"] = str(layer.weight.dtype)
+    found["gradient"] = str(layer.weight.grad.dtype)  # type: ignore[union-attr]
+    return found
+
+
+def test_a_layer_computes_in_bf16_and_its_shard_stays_fp32() -> None:
+    """With `param_dtype` bf16 and `reduce_dtype` fp32 the gathered weight and
+    the output are bf16, while the shard and its gradient stay fp32."""
+    found = ranks.run_ranks(2, grouped, seen_dtypes)[0]
+    low, high = "torch.bfloat16", "torch.float32"
+    assert (found["weight"], found["output"]) == (low, low)
+    assert (found["shard"], found["gradient"]) == (high, high)
+
+
+def reduced(dtype: torch.dtype) -> float:
+    """The mean of two ranks' gradients, 256 and 1, reduced in a dtype."""
+    layer = nn.Linear(1, 2, bias=False)
+    policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=dtype)
+    fully_shard(layer, mesh=mesh(), mp_policy=policy)
+    mine = (256.0, 1.0)[dist.get_rank()]
+    layer(torch.full((1, 1), mine)).sum().backward()
+    gradient: Any = layer.weight.grad
+    return float(gradient.to_local()[0, 0])
+
+
+def test_a_bf16_reduction_loses_a_small_gradient() -> None:
+    """One rank's gradient is 256, the other's is 1. Reduced in fp32 their mean
+    is 128.5. Reduced in bf16 it is 128: the small one has vanished."""
+    assert ranks.run_ranks(2, grouped, reduced, torch.float32) == [128.5] * 2
+    assert ranks.run_ranks(2, grouped, reduced, torch.bfloat16) == [128.0] * 2
+
+
+def clipped() -> list[float]:
+    """The norm that clipping returns, and that of this rank's shards."""
+    model = stack()
+    for layer in model:
+        fully_shard(layer, mesh=mesh())
+    fully_shard(model, mesh=mesh())
+    model(torch.ones(1, WIDTH)).square().sum().backward()
+    own: Any = [parameter.grad for parameter in model.parameters()]
+    mine = float(torch.stack([g.to_local().norm() for g in own]).norm())
+    norm: Any = clip_grad_norm_(model.parameters(), 1e9)
+    return [float(norm.full_tensor()), mine]
+
+
+def test_clipping_takes_the_norm_over_all_shards() -> None:
+    """`clip_grad_norm_` returns a DTensor whose full value is the norm over the
+    whole model, the same on both ranks. The norm of a rank's own shards is
+    another and a smaller number."""
+    model = stack()
+    model(torch.ones(1, WIDTH)).square().sum().backward()
+    whole = float(clip_grad_norm_(model.parameters(), 1e9))
+    for norm, own in ranks.run_ranks(2, grouped, clipped):
+        assert norm == pytest.approx(whole, rel=1e-4)
+        assert own < 0.95 * whole
+
+
+# Starting and saving
+
+
+def loaded() -> tuple[list[int], list[float], list[str], list[str]]:
+    """How large this rank's shards are, what the first weight is, and which
+    names a full and a sharded state dict hold."""
+    whole = stack().state_dict() if dist.get_rank() == 0 else {}
+    model = from_rank_0(whole)
+    weights: Any = list(model.parameters())
+    full = get_model_state_dict(
+        model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)
+    )
+    sharded = get_model_state_dict(model)
+    assert all(isinstance(one, DTensor) for one in sharded.values())
+    return (
+        [one.to_local().numel() for one in weights],
+        weights[0].full_tensor().flatten().tolist(),
+        list(full),
+        list(sharded),
+    )
+
+
+def test_a_model_made_on_meta_loads_what_rank_0_has() -> None:
+    """A model built without memory, sharded, and loaded with
+    `broadcast_from_rank0` has rank 0's weights on every rank, although the
+    other had none to give, and each rank's memory holds its half."""
+    expected = stack()[0].weight.flatten().tolist()
+    for sizes, first, _, _ in ranks.run_ranks(2, grouped, loaded):
+        assert sizes == [WIDTH * WIDTH // 2] * LAYERS
+        assert first == expected
+
+
+def test_a_full_state_dict_is_given_to_rank_0_alone() -> None:
+    """Asked for a full state dict on the CPU, rank 0 gets every weight and the
+    other rank an empty dict. A sharded one has all names on both ranks."""
+    names = list(stack().state_dict())
+    found = ranks.run_ranks(2, grouped, loaded)
+    assert [full for _, _, full, _ in found] == [names, []]
+    assert [sharded for *_, sharded in found] == [names, names]
+
+
+# Mistakes
+
+
+def stepped(built_before: bool) -> bool:
+    """Whether a step changes the weights."""
+    layer = nn.Linear(4, 4)
+    early = torch.optim.SGD(layer.parameters(), 1.0)
+    fully_shard(layer, mesh=mesh())
+    late = torch.optim.SGD(layer.parameters(), 1.0)
+    weight: Any = layer.weight
+    before = weight.full_tensor().clone()
+    layer(torch.ones(1, 4)).sum().backward()
+    (early if built_before else late).step()
+    return not torch.equal(before, weight.full_tensor())
+
+
+def test_an_optimizer_built_before_sharding_trains_nothing() -> None:
+    """`fully_shard` puts new parameters into the module. An optimizer that was
+    built before holds the old ones: its step raises nothing and changes
+    nothing. Built after, it trains."""
+    assert ranks.run_ranks(2, grouped, stepped, True) == [False] * 2
+    assert ranks.run_ranks(2, grouped, stepped, False) == [True] * 2
+
+
+class Encoder(nn.Module):
+    """A layer with a second way in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.encode(x)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """What forward does."""
+        return self.inner(x)  # type: ignore[no-any-return]
+
+
+def encoded(registered: bool) -> str:
+    """What comes of calling another method than forward."""
+    model = Encoder()
+    fully_shard(model, mesh=mesh())
+    if registered:
+        register_fsdp_forward_method(model, "encode")
+    try:
+        return str(tuple(model.encode(torch.ones(1, 4)).shape))
+    except RuntimeError as error:
+        return str(error)
+
+
+def test_a_method_other_than_forward_finds_shards() -> None:
+    """Hooks gather weights for `forward` alone. Another method meets a DTensor
+    and raises, unless `register_fsdp_forward_method` names it."""
+    for found in ranks.run_ranks(2, grouped, encoded, False):
+        assert "mixed torch.Tensor and DTensor" in found
+    assert ranks.run_ranks(2, grouped, encoded, True) == ["(1, 4)"] * 2
+
+
+def skipping(skips: bool) -> str:
+    """One rank leaves out a layer that the other runs."""
+    model = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+    for layer in model:
+        fully_shard(layer, mesh=mesh())
+    x = model[0](torch.ones(1, 4))
+    if not skips or dist.get_rank() == 0:
+        x = model[1](x)
+    return str(tuple(x.shape))
+
+
+def test_a_rank_that_skips_a_layer_leaves_the_other_waiting() -> None:
+    """Two ranks run two sharded layers. When one of them skips the second and
+    leaves, the other is still in that layer's all-gather, and fails there."""
+    assert ranks.run_ranks(2, grouped, skipping, False) == ["(1, 4)"] * 2
+    with pytest.raises(ranks.RankError, match=r"all_gather|[Cc]onnection"):
+        ranks.run_ranks(2, grouped, skipping, True, timeout=20)
