@@ -151,8 +151,9 @@ shown-lines: test-code ## Every line that a page shows is run by a test
 	$(BIN)python -m lockstep.site.shown_lines
 
 .PHONY: evidence
-evidence: test-code test-more ## Every test that a hard question names has passed
+evidence: test-code test-more ## What questions and marks name has passed
 	$(BIN)python -m lockstep.practice.evidence
+	$(BIN)python -m lockstep.site.proven
 
 NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
     --jobs $(JOBS) $(wildcard labs/*.ipynb)

@@ -194,8 +194,9 @@ def work() -> list[int]:
 
 
 def test_zigzag_gives_every_rank_the_same_work() -> None:
-    """In parts of 16 tokens: one, two, three, four of them; or two and a
-    half."""
+    """On four ranks with 16 tokens each, contiguous parts make the ranks
+    compute 256, 512, 768 and 1,024 scores of a head. In zig-zag order each
+    computes 640."""
     contiguous, zigzag = zip(*ranks.run_ranks(4, work), strict=True)
     assert contiguous == (256, 512, 768, 1024)
     assert zigzag == (640,) * 4

@@ -171,7 +171,9 @@ def sent() -> list[tuple[int, int]]:
 
 
 def test_a_stage_sends_what_is_planned() -> None:
-    """And the ends less: the first nothing back, the last nothing on."""
+    """By the kernel's count, the middle one of three stages sends the bytes
+    that the planner says. The two ends send one message less per micro-batch,
+    under 1F1B and under the interleaved schedule."""
     every = ranks.run_ranks(3, sent)
     for place, (_, chunks) in enumerate(SENDING):
         counts = [found[place][0] for found in every]
@@ -208,8 +210,10 @@ def idle(
 
 
 def test_messages_that_take_time() -> None:
-    """Half a forward each: 1F1B idles longer than GPipe, and a chunk's second
-    forward ahead is what pays."""
+    """When a message takes half a forward's time, four stages with 16
+    micro-batches idle 25.0 % under GPipe, 47.9 % under 1F1B, 16.7 % with two
+    interleaved chunks, and 37.5 % with the chunks one forward ahead. The last
+    two idle alike when messages take no time."""
     found, held = {}, {}
     for name, chunks in CASES[:3]:
         sizes = 4, 16, chunks

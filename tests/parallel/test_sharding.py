@@ -310,8 +310,9 @@ def stepped(theirs: bool, kind: type[torch.optim.Optimizer]) -> dict[str, Any]:
 def test_it_steps_as_zero_redundancy_optimizer(
     world: int, kind: type[torch.optim.Optimizer]
 ) -> None:
-    """Our ZeRO-1 and torch's `ZeroRedundancyOptimizer` end with the same
-    weights, and both send half an all-reduce after DDP has sent a whole one."""
+    """Under a scheduler, and resumed from its state dict between two steps, our
+    ZeRO-1 ends with the weights of torch's `ZeroRedundancyOptimizer`. Its step
+    sends half of an all-reduce, after the gradients' whole one."""
     found = ranks.run_ranks(world, stepped, False, kind)
     expected = ranks.run_ranks(world, stepped, True, kind)
     for mine, torchs in zip(found, expected, strict=True):

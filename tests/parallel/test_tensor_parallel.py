@@ -177,14 +177,18 @@ def step(request: pytest.FixtureRequest) -> Step:
 
 
 def test_a_layer_trains_as_torchs_does(step: Step) -> None:
-    """Its output, and all gradients."""
+    """The output and all gradients of a transformer layer of ours are within
+    1e-5 of those of torch's tensor-parallel layer, with sequence parallelism
+    and without it."""
     for differences, _ in step[1]:
         expected = dict.fromkeys(differences, 0)
         assert differences == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_layer_sends_what_is_planned(step: Step) -> None:
-    """Activations do; what is smaller are gradients of norms and biases."""
+    """The activations that a step of a transformer layer sends are the bytes
+    that the planner says, for our layer and for torch's. Gradients of norms and
+    biases, which are smaller, are not counted."""
     model = shape(
         {"layers": 1, "hidden": HIDDEN, "heads": HEADS, "kv_heads": HEADS}
         | {"vocab": VOCABULARY, "ffn": INNER}
@@ -274,7 +278,8 @@ def test_equal_seeds_drop_the_same_places_of_every_part() -> None:
 
 
 def test_a_part_made_by_itself_is_drawn_from_a_wider_range() -> None:
-    """nn.Linear goes by the inputs that it has, and a part has 1/n of them."""
+    """An `nn.Linear` that is made with a quarter of the inputs draws weights
+    with twice the standard deviation of the whole layer's, within 2 %."""
     torch.manual_seed(0)
     whole, part = nn.Linear(4096, 64), nn.Linear(4096 // 4, 64)
     spread = part.weight.std() / whole.weight.std()

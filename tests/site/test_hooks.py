@@ -18,11 +18,13 @@ from nbformat.v4 import (
     new_output,
 )
 
-from lockstep import planner
+from lockstep import explore, planner
 from lockstep.practice.figures import computed
 from lockstep.site import notebook_pages
 
 from .conftest import ROOT, Site, run
+
+CODE = ROOT / "code"
 
 
 def test_missing_node_modules_is_one_clear_line(scratch: Path) -> None:
@@ -55,10 +57,17 @@ def test_build_publishes_the_planner_and_what_runs_it(
     site: Site, node_modules: Path
 ) -> None:
     assets = site.folder / "assets"
-    sources = json.loads((assets / "planner-files.json").read_text())
-    (folder,) = planner.__path__
-    files = {p.name: p.read_text("utf-8") for p in Path(folder).glob("*.py")}
-    assert sources == files
+    sources = json.loads((assets / "python-files.json").read_text())
+    assert (
+        sources.pop("lockstep/__init__.py") == ""
+    )  # the package's has imports
+    assert sources == {
+        name: (CODE / name).read_text("utf-8") for name in sources
+    }
+    for room in planner, explore:
+        (folder,) = room.__path__
+        for path in Path(folder).glob("*.py"):
+            assert path.relative_to(CODE).as_posix() in sources
     package = node_modules / "@micropython/micropython-webassembly-pyscript"
     published = {p.name: p.read_bytes() for p in assets.glob("micropython/*")}
     assert {"micropython.mjs", "micropython.wasm"} < set(published)

@@ -111,15 +111,22 @@ def outcomes(reports: Iterable[Path]) -> dict[str, list[str]]:
     return found
 
 
+def ending(test: str, ended: dict[str, list[str]]) -> str:
+    """How a test ended, by its node id: "passed" if all its cases did."""
+    place, bracket, case = test.partition("[")
+    path, *names = place.split("::")
+    module = path.removesuffix(".py").replace("/", ".")
+    key = ".".join([module, *names]) + bracket + case
+    return min(
+        {*ended.get(key, ["did not run"])} - {"passed"}, default="passed"
+    )
+
+
 def unproven(question: Question, ended: dict[str, list[str]]) -> Iterator[str]:
     """Each test that a question names and that did not pass."""
     for test in question.evidence.tests:
-        place, bracket, case = test.partition("[")
-        path, *names = place.split("::")
-        module = path.removesuffix(".py").replace("/", ".")
-        key = ".".join([module, *names]) + bracket + case
-        if bad := {*ended.get(key, ["did not run"])} - {"passed"}:
-            yield f"{question.id}: {test} {min(bad)}"
+        if (how := ending(test, ended)) != "passed":
+            yield f"{question.id}: {test} {how}"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -86,7 +86,8 @@ each_mistake = pytest.mark.parametrize(
 def test_a_mistake_costs_the_criterion_that_it_breaks(
     lab: Lab, path: Path
 ) -> None:
-    """As far as the criteria go that it says it fails."""
+    """Each wrong answer of each lab names the criteria that it should fail. The
+    grader fails it on every one of them, with a hint."""
     seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
     assert_fails(lab.grader, path, mistakes(lab, path), seconds)
 
