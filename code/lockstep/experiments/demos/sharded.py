@@ -7,7 +7,7 @@ that lives.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -128,7 +128,7 @@ def hybrid(model: nn.Sequential, nodes: int, gpus: int) -> None:
 
 # --8<-- [end:hybrid]
 # --8<-- [start:meta]
-def from_rank_0(whole: dict[str, Tensor]) -> nn.Module:
+def from_rank_0(whole: dict[str, Any]) -> nn.Module:
     """A sharded model with the weights that rank 0 has; no other rank ever
     holds them whole."""
     with torch.device("meta"):
@@ -173,11 +173,12 @@ def seen() -> dict[str, Seen]:
 def step_of(wrap: str, wait: bool, keep: bool, micro_batches: int) -> Seen:
     """What a step does when the model is wrapped and stepped in such a way."""
     model = stack()
-    WRAPS[wrap](model, init_device_mesh("cpu", (dist.get_world_size(),)))
+    wrapped: Any = WRAPS[wrap]
+    wrapped(model, init_device_mesh("cpu", (dist.get_world_size(),)))
     assert isinstance(model, FSDPModule)
     batches = [torch.ones(1, WIDTH)] * micro_batches
     accumulated(model, batches, wait, keep)  # the first step sets up
-    model.zero_grad()  # type: ignore[attr-defined]
+    model.zero_grad()
     with Memory() as memory:
         accumulated(model, batches, wait, keep)
     whole = 4 * LAYERS * WIDTH**2
