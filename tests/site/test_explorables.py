@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
 SHOWN = {
     "loader": "reference/explorables/",
     "sharded-step": "concepts/sharding/",
+    "restart": "",
 }
 PHONE: Any = {"width": 360, "height": 800}
 

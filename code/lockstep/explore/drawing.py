@@ -16,6 +16,8 @@ HATCH = {
     "optimizer": "M4 0v8",
     "activations": "M0 0L8 8M0 8L8 0",
     "waiting": "M1 4h6",
+    "twice": "M0 4h8",
+    "never": "M1 1L7 7M1 7L7 1",
 }
 
 

@@ -18,6 +18,9 @@ KINDS = {
     "gradients": "gradients",
     "optimizer": "optimizer state",
     "activations": "activations",
+    "once": "trained on once",
+    "twice": "twice",
+    "never": "never",
 }
 
 
