@@ -7,9 +7,10 @@
   window.askPython = (module, ...question) => {
     if (!worker) {
       worker = new Worker(source, { type: "module" });
-      worker.onmessage = ({ data }) => waiting.shift()(JSON.parse(data));
+      worker.onmessage = ({ data }) => waiting.shift().resolve(JSON.parse(data));
+      worker.onerror = () => { for (const { reject } of waiting.splice(0)) reject(); };
     }
     worker.postMessage([module, ...question]);
-    return new Promise((resolve) => waiting.push(resolve));
+    return new Promise((resolve, reject) => waiting.push({ resolve, reject }));
   };
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -182,13 +183,14 @@ class Visit:
         assert self.page.evaluate("window.kept"), "a page was loaded anew"
 
     def weight(self) -> int:
-        """Bytes that came with the page, as they travel, but for what draws
-        its diagrams."""
+        """Bytes that came with the page, as they travel, but for what draws its
+        diagrams and for the Python that answers in its explorables."""
         local = self.site.address
         paths = {
             url.removeprefix(local).partition("?")[0]
             for url in self.requests
-            if url.startswith(local) and "/assets/mermaid/" not in url
+            if url.startswith(local)
+            and not re.search(r"/assets/(mermaid/|micropython/|python-)", url)
         }
         files = [
             self.site.folder / path / "index.html"

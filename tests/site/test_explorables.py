@@ -24,6 +24,7 @@ SHOWN = {
     "loader": "reference/explorables/",
     "sharded-step": "concepts/sharding/",
     "restart": "",
+    "memory-step": "concepts/memory/",
 }
 PHONE: Any = {"width": 360, "height": 800}
 
@@ -31,7 +32,8 @@ PHONE: Any = {"width": 360, "height": 800}
 def figure(page: Page, name: str) -> Locator:
     """The explorable, scrolled to, once Python has answered in it."""
     found = page.locator(f"figure#{name}")
-    found.scroll_into_view_if_needed()
+    page.wait_for_load_state("networkidle")
+    found.evaluate("one => one.scrollIntoView()")
     expect(found).to_have_attribute("data-shown", "", timeout=30_000)
     return found
 
@@ -84,7 +86,8 @@ def test_an_explorable_answers_the_keyboard(
         assert f"{name}=" in address
         again = visit.open(address.removeprefix(site.address))
         shown = again.locator(f"figure#{name}")
-        shown.scroll_into_view_if_needed()
+        again.wait_for_load_state("networkidle")
+        shown.evaluate("one => one.scrollIntoView()")
         expect(shown.locator(".explore-told")).to_have_text(told(name, text))
         visit.assert_clean(name)
 

@@ -358,6 +358,8 @@ def prompts(site: Site) -> dict[str, str]:
         link = heading.select_one(".headerlink")
         assert link is not None
         link.extract()
+        for number in note.select(".proof sup"):
+            number.extract()  # seen on paper alone
         found[heading.get_text()] = " ".join(note.get_text().split())
     return found
 

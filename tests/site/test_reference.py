@@ -17,6 +17,7 @@ PUBLIC = [
     *(PACKAGE / "bio").glob("*.py"),
     *(PACKAGE / "bio/smiles").glob("*.py"),
     *(PACKAGE / "cli").rglob("*.py"),
+    *(PACKAGE / "explore").glob("*.py"),
     *(PACKAGE / "parallel").rglob("*.py"),
     *(PACKAGE / "planner").rglob("*.py"),
     *(PACKAGE / "trainer").rglob("*.py"),

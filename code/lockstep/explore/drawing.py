@@ -12,9 +12,10 @@ HATCH = {
     "backward": "M-2 6L6 -2M2 10L10 2",
     "reduce": "M-2 6L6 -2M2 10L10 2",
     "gathered": "M1 2h3M5 6h3",
-    "update": "M4 0v8",
+    "update": "M2 0v8M6 0v8",
     "optimizer": "M4 0v8",
     "activations": "M0 0L8 8M0 8L8 0",
+    "logits": "M0 4h8",
     "waiting": "M1 4h6",
     "twice": "M0 4h8",
     "never": "M1 1L7 7M1 7L7 1",
@@ -114,7 +115,7 @@ def _areas(panel, top, left, scale, name) -> tuple:  # type: ignore[no-untyped-d
     parts.append(_text(2, top + 12, panel.say(highest)))
     parts.append(_text(2, bottom, "0"))
     parts.append(
-        f'<path class="explore-rule" d="M{left} {top}H{x:.1f}V{top + 8}"/>'
+        f'<path class="explore-rule" d="M{left:.1f} {top}H{x:.1f}V{top + 8}"/>'
     )
     return "".join(parts), AREA
 
@@ -132,7 +133,7 @@ def _corners(  # type: ignore[no-untyped-def]
 
 def _axis(scene, top, left, right) -> tuple:  # type: ignore[no-untyped-def]
     step = _step(scene.end, 3 if right - left < 400 else 6)
-    parts = [f'<path class="explore-axis" d="M{left} {top + 4}H{right}"/>']
+    parts = [f'<path class="explore-axis" d="M{left:.1f} {top + 4}H{right}"/>']
     place = 0.0
     while place <= scene.end * 1.0001:
         x = left + (right - left) * place / scene.end

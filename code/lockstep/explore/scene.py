@@ -18,6 +18,7 @@ KINDS = {
     "gradients": "gradients",
     "optimizer": "optimizer state",
     "activations": "activations",
+    "logits": "logits",
     "once": "trained on once",
     "twice": "twice",
     "never": "never",

@@ -52,7 +52,7 @@ _CARDS = "ts-fsrs/dist/index.mjs"
 _DIAGRAM = re.compile(
     r'<pre\s+class="mermaid"><code>(?P<source>.*?)\n?</code></pre>', re.S
 )
-_EXPLORABLE = re.compile(r"<!-- explorable: (?P<name>[\w-]+) -->")
+_EXPLORABLE = re.compile(r"^<!-- explorable: (?P<name>[\w-]+) -->$", re.M)
 # What has the color of text anyway. A browser has to style each token, and of
 # ten thousand on a long page most are of these.
 _UNCOLORED = (Name, Operator, Punctuation, Whitespace)

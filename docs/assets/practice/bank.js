@@ -106,19 +106,9 @@ const prompts = async (level) => {
   );
 };
 
-let worker;
-const waiting = [];
-
-/** A question of a kind, drawn by the planner's own files in a worker. */
-const estimate = (kind, seed) => {
-  if (!worker) {
-    worker = new Worker(new URL("../estimation-worker.js", import.meta.url), { type: "module" });
-    worker.onmessage = ({ data }) => waiting.shift().resolve(JSON.parse(data));
-    worker.onerror = () => { for (const { reject } of waiting.splice(0)) reject(); };
-  }
-  worker.postMessage([kind, seed, ""]);
-  return new Promise((resolve, reject) => waiting.push({ resolve, reject }));
-};
+/** A question of a kind, drawn by the planner's own files. */
+const estimate = (kind, seed) =>
+  askPython("lockstep.practice.estimates", kind, seed, "");
 
 /* The kinds of estimate are those that their page offers; each turn draws new
    numbers, which come when the worker has them. */
