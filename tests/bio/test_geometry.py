@@ -186,9 +186,9 @@ def test_e3nns_own_check_says_the_same(
 def test_a_bug_that_centered_molecules_hide(given: Any) -> None:
     """All three are at rounding for a right layer; the bug passes two."""
     for name, kind in (("right", EGNN), ("anchored", Anchored)):
-        turned, recentred, moved = mirrors.free(mirrors.made(kind), *given)
+        turned, recentered, moved = mirrors.free(mirrors.made(kind), *given)
         assert turned < 1e-12
-        assert recentred < 1e-12
+        assert recentered < 1e-12
         assert (moved > 0.5) == (name == "anchored")
 
 
@@ -359,6 +359,6 @@ def test_no_assay_of_ours_tells_mirror_images_apart(
     mirrors.main()
     said = capsys.readouterr().out
     *_, chiral, pairs, both = said.splitlines()
-    assert chiral == "11,908 with a stereocentre"
+    assert chiral == "11,908 with a stereocenter"
     assert pairs == "     6 pairs of mirror images"
     assert both == "     0 measured on one target"

@@ -83,8 +83,8 @@ def free(layer: Layer, h: Tensor, x: Tensor) -> tuple[float, float, float]:
         return features, positions - center + x
 
     turned = equivariance_error(layer, h, x, distance=0)["rotation"]
-    recentred = equivariance_error(pipeline, h, x)["translation"]
-    return turned, recentred, equivariance_error(layer, h, x)["translation"]
+    recentered = equivariance_error(pipeline, h, x)["translation"]
+    return turned, recentered, equivariance_error(layer, h, x)["translation"]
 
 
 # --8<-- [end:free]
@@ -135,7 +135,7 @@ def census(given: Assays) -> dict[str, int]:
     known = ~np.isnan(given.values)
     return {
         "molecules": len(given.smiles),
-        "with a stereocentre": sum(map(len, flat.values())),
+        "with a stereocenter": sum(map(len, flat.values())),
         "pairs of mirror images": len(pairs),
         "measured on one target": sum(
             int((known[one] & known[other]).any()) for one, other in pairs
