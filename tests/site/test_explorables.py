@@ -24,6 +24,8 @@ SHOWN = {
     "loader": "reference/explorables/",
     "sharded-step": "concepts/sharding/",
     "restart": "",
+    "buckets": "concepts/parallelism/",
+    "checkpoint": "reliability/checkpointing/",
     "memory-step": "concepts/memory/",
 }
 PHONE: Any = {"width": 360, "height": 800}

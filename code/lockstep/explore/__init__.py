@@ -8,4 +8,11 @@ MicroPython runs the same files. So they import nothing but the planner, and
 use no part of Python that MicroPython lacks (`tests/explore` runs both).
 """
 
-NAMES = "loader", "memory_step", "restart", "sharded_step"
+NAMES = (
+    "buckets",
+    "checkpoint",
+    "loader",
+    "memory_step",
+    "restart",
+    "sharded_step",
+)

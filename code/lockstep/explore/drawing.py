@@ -18,6 +18,8 @@ HATCH = {
     "logits": "M0 4h8",
     "waiting": "M1 4h6",
     "twice": "M0 4h8",
+    "best": "M0 4h8",
+    "lost": "M0 0L8 8M0 8L8 0",
     "never": "M1 1L7 7M1 7L7 1",
 }
 
