@@ -24,6 +24,7 @@ SHOWN = {
     "loader": "reference/explorables/",
     "sharded-step": "concepts/sharding/",
     "restart": "",
+    "ring": "concepts/collectives/",
     "buckets": "concepts/parallelism/",
     "checkpoint": "reliability/checkpointing/",
     "memory-step": "concepts/memory/",

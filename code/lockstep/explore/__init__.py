@@ -14,5 +14,6 @@ NAMES = (
     "loader",
     "memory_step",
     "restart",
+    "ring",
     "sharded_step",
 )
