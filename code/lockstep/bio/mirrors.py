@@ -172,7 +172,7 @@ def main() -> None:
         "chiral": made(ChiralEGNN),
         "anchored": made(Anchored),
     }
-    print(f"{'':11}{'turned':>8}{'centered':>8}{'moved':>8}{'mirror':>8}")
+    print(f"{'':11}{'turned':>8} {'centered':>8}{'moved':>7}{'mirror':>8}")
     for name, layer in layers.items():
         mirror = equivariance_error(layer, h, x)["mirror"]
         said = "".join(map(shown, (*free(layer, h, x), mirror)))
