@@ -1,5 +1,6 @@
 """The picture of DDP's buckets beside torch's own."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,9 +12,13 @@ from torch.nn.parallel import DistributedDataParallel
 from lockstep.explore import buckets
 from lockstep.explore.settings import read
 from lockstep.instruments.traffic import Traffic
+from lockstep.planner.figures import derive, plain
+from lockstep.planner.layout import STEP
 from lockstep.planner.questions import ask
 from lockstep.trainer.process import joined
 from tests import ranks
+
+CAPS = next(one for one in buckets.SETTINGS if one.name == "cap").values
 
 
 def values(text: str) -> dict[str, Any]:
@@ -21,14 +26,38 @@ def values(text: str) -> dict[str, Any]:
     return read(buckets.SETTINGS, text)
 
 
+def backward(given: dict[str, Any]) -> float:
+    """Seconds of the backward pass."""
+    return float(given["layers"] * given["backward"] * 1e-3)
+
+
+def exposed(text: str) -> float:
+    """Seconds of all-reduces after the backward pass."""
+    given = values(text)
+    return float(buckets.sent(given)[-1][1]) - backward(given)
+
+
+def busy(text: str) -> float:
+    """Seconds that all all-reduces take together."""
+    return sum(end - start for start, end, _ in buckets.sent(values(text)))
+
+
+def planned(mebibytes: int) -> float:
+    """Seconds of one all-reduce, as `lockstep plan collective` has them, over
+    the ranks and the network that the picture opens with."""
+    asked = {"op": "all_reduce", "bytes": mebibytes * 2**20, "ranks": 8}
+    asked |= {"bandwidth": 10e9, "latency": 100e-6}
+    return float(ask("collective", asked)["seconds"])
+
+
 @pytest.mark.parametrize("cap", [1, 5, 25, 100])
-@pytest.mark.parametrize("sizes", [[10] * 16, [1] * 8, [3, 40, 1, 1, 1, 60, 2]])
+@pytest.mark.parametrize("sizes", [[8] * 16, [1] * 8, [3, 40, 1, 1, 1, 60, 2]])
 def test_buckets_are_filled_as_torch_fills_them(
     sizes: list[int], cap: int
 ) -> None:
     """For equal and unequal gradients and four caps, the same gradients share a
     bucket as in torch's own assignment; with the default cap of 25 MiB the
-    first bucket holds 1 MiB."""
+    first bucket is full at 1 MiB."""
     with torch.device("meta"):
         gradients = [torch.empty(size * buckets.MIB // 4) for size in sizes]
     first = dist._DEFAULT_FIRST_BUCKET_BYTES
@@ -41,8 +70,9 @@ def test_buckets_are_filled_as_torch_fills_them(
     assert mine == theirs
 
 
-def reduced(layers: int, cap: int) -> int:
-    """All-reduces of gradients in DDP's second step; a layer has 1 MiB."""
+def reduced(layers: int, cap: int) -> list[int]:
+    """Bytes of each all-reduce in DDP's second step, in the order in which they
+    start; a layer has 1 MiB."""
     with joined(30, ranks.store()):
         model = nn.Sequential(
             *(nn.Linear(512, 512, bias=False) for _ in range(layers))
@@ -52,62 +82,114 @@ def reduced(layers: int, cap: int) -> int:
         for _ in range(2):  # the first step learns the order
             with Traffic() as traffic:
                 replica(torch.ones(1, 512)).sum().backward()
-        return sum(call.op == "all_reduce" for call in traffic.calls)
+        return [call.bytes for call in traffic.calls if call.op == "all_reduce"]
 
 
 @pytest.mark.parametrize(("layers", "cap"), [(4, 1), (8, 5), (8, 25), (8, 100)])
 def test_as_many_all_reduces_as_ddp_sends(layers: int, cap: int) -> None:
-    """Two ranks train with DDP. In the second step each sends as many
-    all-reduces as the picture draws."""
-    drawn = len(buckets.sent(values(f"layers:{layers},size:1,cap:{cap}")))
+    """Two ranks train with DDP. In the second step each sends the all-reduces
+    that the picture draws: as many, of as many bytes, in this order."""
+    given = values(f"layers:{layers},size:1,cap:{cap}")
+    drawn = [len(held) * buckets.MIB for *_, held in buckets.sent(given)]
     assert ranks.run_ranks(2, reduced, layers, cap) == [drawn, drawn]
 
 
 def test_an_all_reduce_takes_what_the_planner_says() -> None:
-    """The longest all-reduce of the picture takes what `lockstep plan
-    collective` says of its bytes, ranks, bandwidth and latency."""
-    given = values("")
-    longest = max(end - start for start, end in buckets.sent(given))
-    plan = ask(
-        "collective",
-        {
-            "op": "all_reduce",
-            "bytes": 30 * buckets.MIB,  # three layers reach 25 MiB
-            "ranks": 8,
-            "bandwidth": 5e9,
-            "latency": 20e-6,
-        },
-    )
-    assert longest == pytest.approx(float(plan["seconds"]))
+    """Each all-reduce takes what `lockstep plan collective` says of its bytes,
+    for a bucket of one layer, of four and of the three that are left."""
+    for start, end, held in buckets.sent(values("")):
+        assert end - start == pytest.approx(planned(8 * len(held)))
 
 
 def test_no_all_reduce_starts_before_its_gradients_or_the_one_before() -> None:
-    """Each all-reduce begins once its last gradient is computed and the network
-    is free, and not later."""
+    """Each all-reduce begins once the layers that it names are computed and the
+    all-reduce before it has ended, and not later."""
     for text in ("", "cap:1", "bandwidth:1", "cap:10000"):
-        given = values(text)
-        free, size = 0.0, given["size"] * buckets.MIB
-        held = buckets.filled([size] * given["layers"], given["cap"])
-        for bucket, (start, end) in zip(held, buckets.sent(given), strict=True):
-            ready = (bucket[-1] + 1) * given["backward"] * 1e-3
+        computed, network = buckets.draw(values(text)).panels[0].rows
+        done = {label: end for _, end, _, label in computed[1]}
+        free = 0.0
+        named: list[int] = []
+        for start, end, _, label in network[1]:
+            first, _, last = label.partition("–")
+            layers = range(int(first), int(last or first) - 1, -1)
+            ready = max(done[str(layer)] for layer in layers)
             assert start == pytest.approx(max(ready, free))
-            free = end
+            free, named = end, [*named, *layers]
+        assert named == [*range(16, 0, -1)]
+
+
+@pytest.mark.parametrize("rest", ["", ",bandwidth:2", ",latency:500,size:1"])
+def test_no_bucket_size_exposes_less_than_the_planner_says(rest: str) -> None:
+    """Whatever the bucket size, at least as much is exposed as by the planner's
+    formula for a step, with the whole backward pass to hide behind; exactly as
+    much as it says of the backward pass from the first all-reduce on, if the
+    network then never rests."""
+    for cap in CAPS:
+        text = f"cap:{cap}" + rest
+        given = values(text)
+        calls = buckets.sent(given)
+        step: dict[str, Any] = dict.fromkeys(
+            ("layer_seconds", "context_seconds", "ring", "attention_seconds"), 0
+        )
+        step |= {"data_seconds": busy(text), "overlap": 1}
+
+        def least(cover: float, step: dict[str, Any] = step) -> float:
+            formula = [one for one in STEP if one.name == "exposed_seconds"]
+            found = derive(step | {"cover_seconds": cover}, formula)
+            return plain(found["exposed_seconds"])
+
+        assert exposed(text) >= least(backward(given)) - 1e-9
+        rests = any(
+            after[0] > before[1] + 1e-9 for before, after in pairwise(calls)
+        )
+        if not rests:
+            left = backward(given) - calls[0][0]
+            assert exposed(text) == pytest.approx(least(left))
 
 
 def test_one_bucket_hides_nothing_and_tiny_ones_pay_latency() -> None:
-    """One bucket for all gradients is sent after the backward pass, so all of
-    it is exposed. A bucket for each layer on a network with latency takes
-    longer in all than 25 MiB buckets do."""
+    """On the same network a bucket of all layers exposes its whole all-reduce,
+    24.9 ms, and a bucket for each layer exposes 15.9 ms of 16 all-reduces that
+    pay latency 16 times. Buckets of 25 MiB expose 7.1 ms: the last bucket and
+    1.3 ms of the one before."""
+    assert exposed("cap:10000") == pytest.approx(planned(16 * 8))
+    each = 2e-3 + 16 * planned(8) - 32e-3
+    assert exposed("cap:1") == pytest.approx(each)
+    # Four layers are ready after 13 of 16; three are left.
+    before = 26e-3 + planned(4 * 8) - 32e-3
+    assert exposed("") == pytest.approx(before + planned(3 * 8))
+    said = [
+        round(1e3 * exposed(text), 1) for text in ("cap:10000", "cap:1", "")
+    ]
+    assert said == [24.9, 15.9, 7.1]
+    assert round(1e3 * before, 1) == 1.3
 
-    def exposed(text: str) -> float:
-        given = values(text)
-        return buckets.sent(given)[-1][1] - (
-            given["layers"] * given["backward"] * 1e-3
-        )
 
-    def busy(text: str) -> float:
-        return sum(end - start for start, end in buckets.sent(values(text)))
+def test_on_a_slow_network_no_bucket_size_is_enough() -> None:
+    """At 2 GB/s the bytes of all gradients take 117 ms without any latency.
+    Whatever the bucket size, more than 85 ms is exposed, which is what the
+    backward pass of 32 ms cannot hide."""
+    sent = 2 * 7 / 8 * 128 * 2**20 / 2e9
+    assert round(1e3 * sent) == 117
+    for cap in CAPS:
+        assert exposed(f"bandwidth:2,cap:{cap}") > sent - 32e-3 > 85e-3
 
-    assert exposed("cap:10000") == pytest.approx(busy("cap:10000"))
-    assert exposed("cap:10000") > 4 * exposed("")
-    assert busy("cap:1,latency:500") > 1.3 * busy("latency:500")
+
+def test_what_it_says_follows_from_what_it_draws() -> None:
+    """What hides and what is waited for, in words, is what the network's bars
+    have before the backward pass ends, and what the GPU's have after; one
+    all-reduce is not told as several."""
+    for text in ("", "cap:1", "layers:32,cap:10", "cap:10000"):
+        scene = buckets.draw(values(text))
+        computed, network = (bars for _, bars in scene.panels[0].rows)
+        ended = max(end for _, end, kind, _ in computed if kind == "backward")
+        hidden = sum(max(min(end, ended) - at, 0) for at, end, _, _ in network)
+        waited = sum(b - a for a, b, kind, _ in computed if kind == "waiting")
+        assert f"waits for {round(waited * 1e3, 1):g} ms" in scene.told
+        if len(network) == 1:
+            assert hidden == 0
+            assert "in one all-reduce" in scene.told
+            assert "Nothing of it hides" in scene.told
+        else:
+            assert f"in {len(network)} all-reduces" in scene.told
+            assert f"{round(hidden * 1e3, 1):g} ms hide" in scene.told

@@ -1,9 +1,12 @@
 """DDP's buckets: gradients are all-reduced in groups while the backward pass
-goes on, and what is left when it ends is waited for.
+goes on, and what is left when it ends is waited for. Very small buckets pay
+latency often; one huge bucket has nothing to hide behind.
 
 Buckets are filled as torch's DDP fills them once it has seen a backward pass:
-in the order in which gradients are ready. If nobody sets `bucket_cap_mb`, the
-first one is small, so that the network has work early.
+in the order in which gradients are ready, from the last layer to the first. If
+nobody sets `bucket_cap_mb`, the first one is small, so that the network has
+work early. A bucket's all-reduce starts when its last gradient is ready and the
+one before it has ended, and takes what the planner says of a ring.
 """
 
 from lockstep.planner.collectives import collective
@@ -25,47 +28,47 @@ def milliseconds(seconds: float) -> str:
 
 
 SETTINGS = [
+    Slider(
+        "cap",
+        "bucket_cap_mb (default 25)",
+        [1, 5, 10, 25, 50, 100, 1000, 10000],
+        DEFAULT,
+        lambda cap: f"{cap:,} MiB",
+    ),
     Slider("layers", "Layers", [4, 8, 16, 32], 16, str),
     Slider(
         "size",
         "Gradients of a layer",
-        [1, 4, 10, 25, 50, 100],
-        10,
+        [1, 4, 8, 16, 32, 64],
+        8,
         lambda size: f"{size} MiB",
-    ),
-    Slider(
-        "cap",
-        "bucket_cap_mb",
-        [1, 5, 10, 25, 50, 100, 1000, 10000],
-        25,
-        lambda cap: "25 MiB (default)" if cap == DEFAULT else f"{cap:,} MiB",
     ),
     Slider(
         "backward",
         "Backward pass of a layer",
         [1, 2, 4, 8, 16],
-        4,
+        2,
         lambda time: f"{time} ms",
     ),
     Slider(
         "bandwidth",
         "Bandwidth",
         [1, 2, 5, 10, 25, 50, 200],
-        5,
+        10,
         lambda rate: f"{rate} GB/s",
     ),
     Slider(
         "latency",
         "Latency of a hop",
         [5, 20, 100, 500],
-        20,
+        100,
         lambda time: f"{time} µs",
     ),
     Slider("ranks", "Ranks", [2, 8, 64], 8, str),
 ]
 SCENES = [
     ("default", "25 MiB", ""),
-    ("tiny", "A bucket for each layer", "cap:1,latency:500"),
+    ("tiny", "A bucket for each layer", "cap:1"),
     ("one", "One bucket", "cap:10000"),
     ("slow", "A slow network", "bandwidth:2"),
 ]
@@ -101,14 +104,22 @@ def takes(size: float, values: dict) -> float:
 
 
 def sent(values: dict) -> list:
-    """Start and end of each bucket's all-reduce, in seconds."""
+    """Start and end of each bucket's all-reduce, in seconds, and the indices of
+    the gradients in it."""
     layer, size = values["backward"] * 1e-3, values["size"] * MIB
     found, free = [], 0.0
     for bucket in filled([size] * values["layers"], values["cap"]):
         start = max(free, (bucket[-1] + 1) * layer)
         free = start + takes(len(bucket) * size, values)
-        found.append((start, free))
+        found.append((start, free, bucket))
     return found
+
+
+def named(bucket: list, layers: int) -> str:
+    """The layers whose gradients a bucket holds, as the GPU's bars have them:
+    the last layer is ready first."""
+    first, last = layers - bucket[0], layers - bucket[-1]
+    return str(first) if first == last else f"{first}–{last}"
 
 
 def draw(values: dict) -> Scene:
@@ -122,24 +133,35 @@ def draw(values: dict) -> Scene:
     calls = sent(values)
     last = calls[-1][1]
     network = [
-        (start, stop, "reduce", str(i + 1))
-        for i, (start, stop) in enumerate(calls)
+        (start, stop, "reduce", named(bucket, layers))
+        for start, stop, bucket in calls
     ]
     computed.append((end, last, "waiting", ""))
-    busy = sum(stop - start for start, stop in calls)
+    busy = sum(stop - start for start, stop, _ in calls)
     exposed = last - end
     numbers = [
         ("all-reduces", str(len(calls))),
+        ("they take, in all", milliseconds(busy)),
         ("backward pass", milliseconds(end)),
-        ("all-reduces take", milliseconds(busy)),
-        ("exposed", milliseconds(exposed)),
-        ("together", milliseconds(last)),
+        ("exposed after it", milliseconds(exposed)),
+        ("backward pass and wait", milliseconds(last)),
     ]
-    told = (
-        f"{len(calls)} all-reduces take {milliseconds(busy)}. Of that"
-        f" {milliseconds(busy - exposed)} hide behind the backward pass of"
-        f" {milliseconds(end)}, and the GPU waits for {milliseconds(exposed)}."
-    )
+    if len(calls) == 1:
+        told = (
+            f"The gradients of all {layers} layers go in one all-reduce, which"
+            f" starts when the backward pass of {milliseconds(end)} has ended."
+            " Nothing of it hides, and the GPU waits for"
+            f" {milliseconds(exposed)}."
+        )
+    else:
+        hidden = milliseconds(busy - exposed)
+        told = (
+            f"The gradients of {layers} layers go in {len(calls)} all-reduces,"
+            " from the last layer to the first, which take"
+            f" {milliseconds(busy)}. Of that {hidden} hide behind the backward"
+            f" pass of {milliseconds(end)}, and the GPU waits for"
+            f" {milliseconds(exposed)}."
+        )
     rows = [("GPU", computed), ("network", network)]
-    panels = [Lanes("What a rank does", rows)]
+    panels = [Lanes("What a rank does, by layer", rows)]
     return Scene(panels, last, milliseconds, numbers, told)
