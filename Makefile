@@ -12,8 +12,8 @@ PYTHON ?= $(shell for each in python3.11 python3; do \
     $$each -c '' 2> /dev/null && command -v $$each && break; done)
 VENV   ?= .venv
 PORT   ?= 8000
-# Workers: one more than two cores, since tests wait for time-outs and disks.
-JOBS   ?= 3
+# Workers: more than two cores, since tests wait for time-outs and disks.
+JOBS   ?= 4
 # How many runs `make chaos` strikes, and what its faults are drawn from.
 N      ?= 200
 SEED   ?= 1

@@ -77,7 +77,10 @@ def gradients(name: str, ours: bool) -> list[Grads]:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_gradients_are_ddps_bit_by_bit(name: str) -> None:
-    """Of two numbers there is one sum, whatever the order."""
+    """On two ranks our wrapper and torch's DDP leave the same gradients, bit by
+    bit: when all layers are used, when ranks use different ones, when
+    gradients add up over two passes, and in both of two passes that send."""
+    # Of two numbers there is one sum, whatever the order.
     found = ranks.run_ranks(2, gradients, name, True)
     assert found[0] == found[1]
     assert found == ranks.run_ranks(2, gradients, name, False)

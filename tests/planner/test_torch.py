@@ -204,6 +204,8 @@ def resident(as_view: bool) -> int:
 
 
 def test_buckets_are_a_copy_of_gradients_unless_those_are_views() -> None:
+    """DDP's buckets take as much memory as the gradients, unless
+    `gradient_as_bucket_view` is set, and the planner counts them so."""
     (apart,), (views,) = (ranks.run_ranks(1, resident, v) for v in (0, 1))
     given = preset("llama3-8b") | HARDWARE["h100"] | {"gpus": 8}
     given |= {"sequence": 8192, "global_batch": 8, "bytes_gradient": 4}

@@ -154,8 +154,9 @@ def site(
     """The site with one page more, built where Python finds nothing that the
     dependency group `site` does not bring.
 
-    Tests that ask for it belong to the xdist group "site", so that one worker
-    builds it for all of them.
+    Tests that ask for it belong to one of a few xdist groups whose names begin
+    with "site", so that few workers build it. In a single group they would be
+    the longest chain of `make test-more`, and everything else would wait.
     """
     root = tmp_path_factory.mktemp("site")
     nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]

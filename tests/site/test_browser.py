@@ -87,7 +87,7 @@ new PerformanceObserver((list) => {
 INDEX = "search/search_index.json"
 MODULE = (SPECIMEN / "module.py").read_text("utf-8")
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("site")]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("site-walks")]
 
 
 @pytest.fixture(scope="module")

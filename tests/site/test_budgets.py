@@ -23,7 +23,10 @@ from tests.conftest import daily, need
 
 from .conftest import ROOT, Site
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("site")]
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("site-practice"),
+]
 
 
 @pytest.fixture(autouse=True)

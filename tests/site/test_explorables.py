@@ -17,7 +17,10 @@ from .test_browser import (
     browser,  # noqa: F401 - a fixture
 )
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("site-pictures"),
+]
 
 # Each explorable with a page that shows it.
 SHOWN = {
@@ -25,7 +28,7 @@ SHOWN = {
     "sharded-step": "concepts/sharding/",
     "restart": "",
     "ring": "concepts/collectives/",
-    "buckets": "concepts/parallelism/",
+    "buckets": "concepts/data-parallelism/",
     "checkpoint": "reliability/checkpointing/",
     "memory-step": "concepts/memory/",
 }
@@ -67,9 +70,8 @@ def test_an_explorable_answers_the_keyboard(
         shown = figure(page, name)
         as_it_was = shown.get_by_role("button").first
         for setting in explore.module(name).SETTINGS:
-            as_it_was.press(
-                "Enter"
-            )  # else one setting may undo another's effect
+            # Else one setting may undo another's effect.
+            as_it_was.press("Enter")
             expect(shown).to_have_attribute("data-shown", "")
             field = shown.locator(f"[name={setting.name}]")
             before = shown.get_attribute("data-shown")
@@ -91,6 +93,7 @@ def test_an_explorable_answers_the_keyboard(
         shown = again.locator(f"figure#{name}")
         again.wait_for_load_state("networkidle")
         shown.evaluate("one => one.scrollIntoView()")
+        expect(shown).to_have_attribute("data-shown", text, timeout=30_000)
         expect(shown.locator(".explore-told")).to_have_text(told(name, text))
         visit.assert_clean(name)
 

@@ -33,7 +33,10 @@ from .test_browser import (
     violations,
 )
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("site-practice"),
+]
 
 ADDRESS = "practice/questions/specimen/"
 PHONE: Any = {"width": 360, "height": 740}

@@ -89,6 +89,9 @@ def test_a_sum_over_more_than_two_ranks_depends_on_its_place(
 
 
 def test_a_mean_of_means_is_right_for_equal_shares_alone() -> None:
+    """The mean of two ranks' means is the mean of all values if both have
+    equally many. If one has more it is another number, and if one has none it
+    is NaN."""
     assert means.mean_of_means([[1, 2], [3, 10]]) == 4
     assert means.mean_of_means([[1, 2, 3], [10]]) == 6
     assert math.isnan(means.mean_of_means([[1, 2, 3, 10], []]))
