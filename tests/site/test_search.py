@@ -72,4 +72,4 @@ def test_the_right_page_is_found_first(
             found = [place.partition("#")[0] for place in search(query)]
             if found[:1] != [address(page)]:
                 wrong[query] = (page, found[:3])
-    assert wrong == {}
+    assert not wrong, wrong

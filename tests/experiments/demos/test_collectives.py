@@ -37,12 +37,18 @@ def test_what_two_ranks_hold_before_and_after() -> None:
 
 
 def test_a_buffer_is_ready_once_its_work_was_waited_for() -> None:
+    """After an asynchronous all-reduce has been started, the buffer holds this
+    rank's own numbers and its handle is not complete. After `wait()` it holds
+    the sum."""
     first, _ = ranks.run_ranks(2, in_a_group, handles.early)
     assert first == [[1, 1], False, [2, 2], True]
 
 
 @pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
 def test_sums_in_another_order_are_mixed_and_nobody_says_so(debug: str) -> None:
+    """Two ranks start two sums of one shape in two orders. Both sums are 101,
+    where 2 and 200 are right, and torch says nothing, even with
+    `TORCH_DISTRIBUTED_DEBUG=DETAIL`."""
     (found,) = ranks.run_ranks(1, handles.checked, debug)
     assert found == [[101, 101], [101, 101]]  # and not 2 and 200
 

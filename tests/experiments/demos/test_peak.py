@@ -30,6 +30,8 @@ def test_blocks_keep_what_is_planned(name: str) -> None:
 
 
 def test_recomputing_a_block_brings_all_of_it_back() -> None:
+    """Recomputing blocks lowers the peak by what the other blocks no longer
+    keep: the one that is recomputed is in memory whole."""
     full, none = (of_blocks(MODES[name], SMALL) for name in ("full", "none"))
     each = planned(MODES["full"], SMALL) / LAYERS  # a block's input
     # While the last block is recomputed, all of it is there: the peaks differ
