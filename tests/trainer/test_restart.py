@@ -45,7 +45,8 @@ from tests.jobs import (
 )
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
-SMALL = {"hidden_size": 8, "timeout_seconds": 5.0}
+# Seconds that a busy machine does not take for a phase, as it does 5.
+SMALL = {"hidden_size": 8, "timeout_seconds": 10.0}
 
 
 # Hung

@@ -11,7 +11,6 @@ the optimizer's moments on the way.
 import json
 import shutil
 import sys
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +74,9 @@ def launched(
 def curve(run_dir: Path, options: Options) -> Curve:
     """A launch on two ranks: the steps and losses of its attempt."""
     before = len([*run_dir.glob("events/*-rank-0.jsonl")])
-    with suppress(BrokenProcessPool):  # a rank was killed
+    # Where a rank is killed, the pool is broken, unless the other rank was told
+    # first that its connection is closed.
+    with suppress(*([RuntimeError] if options.fault else [])):
         on_ranks(2, launched, {"run_dir": run_dir} | SETTINGS, options)
     events = read_events(run_dir / f"events/attempt-{before}-rank-0.jsonl")
     return [(e["step"], e["loss"]) for e in events if e["event"] == "step"]
