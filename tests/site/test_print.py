@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 from pypdf import PdfReader
 
 from lockstep.site.pdf import printed
@@ -73,6 +73,30 @@ def handbook(browser: Browser, site: Site) -> Any:  # noqa: F811
         for number, text in enumerate(numbered, start=1):
             assert f"{number} / {len(numbered)}" in text
         yield Paper(sheets(pdf), page)
+        visit.assert_clean("handbook")
+
+
+def test_the_last_hour_is_two_sheets_of_the_handbook(
+    browser: Browser,  # noqa: F811
+    site: Site,
+) -> None:
+    """At `#last-hour` the handbook is its boxes, its tables and the closing
+    paragraph, on two sheets; a link shows the rest again."""
+    with Visit(browser, site, viewport=PAPER) as visit:
+        page = visit.open("handbook/#last-hour")
+        paper = Paper(sheets(printed(page)), page)
+        assert len(paper.sheets) == 2
+        article = page.locator("article")
+        said = article.locator(".quote p:last-child").all_inner_texts()
+        said += article.locator("#closing ~ blockquote").all_inner_texts()
+        assert len(said) > 9
+        assert [text for text in said if not paper.holds(text)] == []
+        rows = article.locator("table:visible tr")
+        assert rows.count() > 50
+        assert article.locator("pre:visible, details:visible").count() == 0
+        assert not paper.holds("How to use this page")
+        page.get_by_role("link", name="Show the whole page").click()
+        expect(article.locator("#the-cut")).to_be_visible()
         visit.assert_clean("handbook")
 
 
