@@ -95,6 +95,8 @@ def test_the_last_hour_is_two_sheets_of_the_handbook(
         assert rows.count() > 50
         assert article.locator("pre:visible, details:visible").count() == 0
         assert not paper.holds("How to use this page")
+        assert not paper.holds("Show the whole page")
+        page.emulate_media(media="screen")
         page.get_by_role("link", name="Show the whole page").click()
         expect(article.locator("#the-cut")).to_be_visible()
         visit.assert_clean("handbook")
