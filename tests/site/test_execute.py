@@ -130,7 +130,9 @@ def test_marked_block_runs_on_ranks(package: Project) -> None:
 import os
 
 # --8<-- [start:rank]
-print(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}", __name__)
+rank, ranks = os.environ['RANK'], os.environ['WORLD_SIZE']
+# In one write: two ranks share the output.
+print(f"rank {rank} of {ranks} {__name__}\\n", end="")
 # --8<-- [end:rank]
 """,
     )
