@@ -43,7 +43,9 @@ def test_phases_add_up_to_timed_steps() -> None:
 def seconds(name: str, clock: Callable[[], float]) -> dict[str, float]:
     """Of the slow trainer of that name, by phase."""
     timer = solution.PhaseTimer(clock)
-    getattr(slow, name)(slow.Store()).train(timer)
+    trainer = getattr(slow, name)(slow.Store())
+    dist.barrier()  # rank 0 comes late from the save of the run before
+    trainer.train(timer)
     return {phase: timer.seconds[phase] for phase in slow.PHASES}
 
 
@@ -64,9 +66,9 @@ def test_time_shows_in_a_phase_that_need_not_be_to_blame() -> None:
         assert run["B"]["sync"] > run["B"]["load"]
     assert 2 * light < heavy
     both = [*zip(first, second, strict=True)]
-    assert any(a["C"]["sync"] > b["C"]["sync"] for a, b in both)
     latency = slow.Store().seconds
     for a, b in both:
+        assert a["C"]["sync"] > b["C"]["sync"]
         assert a["D"]["save"] > 2 * latency
         assert b["D"]["sync"] > latency
 
