@@ -205,6 +205,32 @@ def test_a_bf16_reduction_loses_a_small_gradient() -> None:
     assert ranks.run_ranks(2, grouped, reduced, torch.bfloat16) == [128.0] * 2
 
 
+def waiting(dtype: torch.dtype) -> torch.dtype:
+    """The format of gradients that wait for the last micro-batch, when they
+    are reduced in a dtype."""
+    layer = nn.Linear(4, 4, bias=False)
+    policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=dtype)
+    sharded: Any = fully_shard(layer, mesh=mesh(), mp_policy=policy)
+    sharded.set_requires_gradient_sync(False)
+    for _ in range(2):
+        layer(torch.ones(1, 4)).sum().backward()
+    group = sharded._get_fsdp_state()._fsdp_param_group
+    one = group.fsdp_params[0]
+    whole: Tensor = one.unsharded_accumulated_grad
+    if whole is None:  # then there was nothing to convert
+        whole = one._unsharded_param.grad
+    assert whole.shape == (4, 4)
+    return whole.dtype
+
+
+def test_gradients_wait_in_the_format_they_are_reduced_in() -> None:
+    """Without gradient sync, whole gradients are kept until the last
+    micro-batch: in fp32 where they are reduced in fp32, in bf16 where they are
+    reduced in bf16."""
+    for dtype in torch.float32, torch.bfloat16:
+        assert ranks.run_ranks(2, grouped, waiting, dtype) == [dtype] * 2
+
+
 def clipped() -> list[float]:
     """The norm that clipping returns, and that of this rank's shards."""
     model = stack()

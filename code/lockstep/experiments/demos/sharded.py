@@ -47,7 +47,7 @@ def sharded_step(parts: list[Tensor], x: Tensor, y: Tensor) -> None:
     gradient = 2 * (x - y) / x.numel()  # of the mean squared error
     for part, x in zip(reversed(parts), reversed(inputs), strict=True):
         weight = gathered(part)  # again
-        of_weight = gradient.T @ x  # whole, and of this rank's rows alone
+        of_weight = gradient.T @ x  # all of it, by this rank's data alone
         gradient = gradient @ weight
         del weight
         part -= RATE * averaged(of_weight)  # the optimizer: on the shard
