@@ -8,17 +8,11 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Replicate, Shard
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    ParallelStyle,
-    PrepareModuleInput,
-    RowwiseParallel,
-    SequenceParallel,
-    loss_parallel,
-    parallelize_module,
-)
+from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor.parallel import loss_parallel
+from torch.nn.utils import clip_grad_norm_
 
+from lockstep.experiments.demos.tensor_parallel import divide
 from lockstep.instruments.traffic import Call, Traffic
 from lockstep.parallel.tensor_parallel import (
     ColumnParallelLinear,
@@ -26,6 +20,7 @@ from lockstep.parallel.tensor_parallel import (
     ParallelMLP,
     RowParallelLinear,
     enter,
+    leave,
     vocab_parallel_cross_entropy,
 )
 from lockstep.planner.communication import communication
@@ -117,18 +112,9 @@ def ours(split: bool) -> Layer:
 
 
 def torchs(split: bool) -> Layer:
-    outside = Shard(1) if split else Replicate()
-    begin = PrepareModuleInput(
-        input_layouts=outside, desired_input_layouts=Replicate()
-    )
-    end = RowwiseParallel(output_layouts=outside)
-    plan: dict[str, ParallelStyle] = {"attention": begin, "mlp": begin}
-    plan |= {f"attention.{name}": ColwiseParallel() for name in "qkv"}
-    plan |= {"mlp.up": ColwiseParallel(), "attention.o": end, "mlp.down": end}
-    if split:
-        plan |= {"first": SequenceParallel(), "second": SequenceParallel()}
-    mesh = init_device_mesh("cpu", (RANKS,))
-    return parallelize_module(Layer(), mesh, plan)
+    layer = Layer()
+    divide(layer, init_device_mesh("cpu", (RANKS,)), split)
+    return layer
 
 
 def here(gradient: Tensor) -> Tensor:
@@ -286,6 +272,51 @@ def test_a_part_made_by_itself_is_drawn_from_a_wider_range() -> None:
     assert spread.item() == pytest.approx(2, rel=0.02)
 
 
+class BiasTooEarly(RowParallelLinear):
+    """Adds the bias to its own term, before the sum."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return leave(F.linear(x, self.weight, self.bias), None, False)
+
+
+def biases() -> float:
+    """How many times the bias is in the output, when it is added early."""
+    full = nn.Linear(HIDDEN, 1)
+    nn.init.ones_(full.bias)
+    return BiasTooEarly(full)(torch.zeros(HIDDEN // RANKS)).item()
+
+
+def test_a_bias_before_the_sum_counts_once_for_each_rank() -> None:
+    """A last matrix whose bias each rank adds to its own term has the bias in
+    its output as many times as there are ranks."""
+    assert ranks.run_ranks(RANKS, in_a_group, biases) == [RANKS] * RANKS
+
+
+def clipped() -> list[list[float]]:
+    """The gradient of a norm that all ranks share, after each clipped by the
+    norm of what it has itself."""
+    layer = ours(split=False)
+    x = drawn(BATCH, SEQUENCE, HIDDEN)
+    layer(x).square().sum().backward()
+    shared = layer.first.weight.grad
+    assert shared is not None
+    before = shared.clone()
+    clip_grad_norm_(layer.parameters(), 1.0)
+    return [before.tolist(), shared.tolist()]
+
+
+def test_clipping_by_a_ranks_own_norm_scales_shared_weights_differently() -> (
+    None
+):
+    """The gradient of a layer norm is the same on both ranks. After each rank
+    has clipped by the norm of its own parts, it differs, by more than 1 %."""
+    (before, after), (other, later) = torch.tensor(
+        ranks.run_ranks(RANKS, in_a_group, clipped)
+    )
+    torch.testing.assert_close(before, other)
+    assert (after - later).norm() > 0.01 * after.norm()
+
+
 def alone() -> float:
     """A group of one says nothing that another would hear."""
     full = MLP()
@@ -320,8 +351,9 @@ def refusals() -> list[str]:
     return said
 
 
-def test_what_ranks_cannot_share_is_refused() -> None:
-    """Three heads of two outputs each: ranks divide the outputs."""
+def test_ranks_share_whole_heads_alone() -> None:
+    """Two ranks refuse three heads of two outputs each, although they divide
+    the six outputs. They refuse seven inputs or outputs as well."""
     for said in ranks.run_ranks(RANKS, in_a_group, refusals):
         assert said == [
             "2 ranks cannot share 7 outputs evenly",
