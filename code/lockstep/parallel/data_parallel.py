@@ -25,14 +25,15 @@ class Bucket:
         self.missing: set[Tensor] = set()  # those still without a gradient
 
     def add(self, param: nn.Parameter) -> None:
-        """One more, which gets its gradient after those that are here."""
+        """Add a parameter whose gradient comes after those already here."""
         self.params.append(param)
         self.missing.add(param)
 
     def start(self) -> None:
         """Take the gradients, and start to average them over the ranks.
 
-        Where this rank has none, zeros travel; flags tell the two apart.
+        Where this rank has none, zeros travel. Flags tell them from a gradient
+        that is zero.
         """
         self.here = [param.grad is not None for param in self.params]
         grads = [
@@ -53,9 +54,9 @@ class Bucket:
         *means, flags = self.flat.split([*sizes, len(sizes)])
         found = zip(self.params, means, self.here, flags, strict=True)
         for param, mean, here, anywhere in found:
-            if here or anywhere:  # reading a flag would stop a GPU's host
+            if here or anywhere:  # reads a flag, for which the CPU waits, last
                 mean = mean.view_as(param)
-                late = param.grad  # from another pass, since `start`
+                late = param.grad  # of a second backward pass, since `start`
                 param.grad = mean if late is None else mean.add_(late)
         self.missing = set(self.params)
 
@@ -71,7 +72,7 @@ def fill(params: Iterable[nn.Parameter], limit: float) -> list[Bucket]:
         kind = param.dtype, param.device
         bucket = filling.get(kind)
         if bucket and param.nbytes + nbytes(bucket) <= limit:
-            buckets.remove(bucket)
+            buckets.remove(bucket)  # to the end: by its last parameter
         else:
             bucket = filling[kind] = Bucket()
         bucket.add(param)
@@ -124,12 +125,12 @@ class DataParallel(nn.Module):
         if param not in bucket.missing:  # another pass, so another round
             self.wait_for_gradients()
         bucket.missing.remove(param)
-        # In order, which is one on all ranks, whatever is used on this one.
+        # Strictly in order: the same on every rank, whatever this one used.
         while self.waiting and not self.waiting[0].missing:
             self.waiting.popleft().start()
 
     def wait_for_gradients(self) -> None:
-        """Make every `.grad` the mean over all ranks of what it was.
+        """Replace every `.grad` by its mean over all ranks.
 
         A missing one counts as zeros; one that all ranks miss stays None.
         Between a backward pass and this, some are under way: `.grad` is None.

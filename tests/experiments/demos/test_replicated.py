@@ -16,6 +16,7 @@ from lockstep.experiments.demos.replicated import (
     seen,
 )
 from lockstep.experiments.demos.sharded import LAYERS, MICRO_BATCHES, RANKS
+from lockstep.instruments.traffic import Traffic
 from lockstep.trainer.process import joined
 from tests import ranks
 
@@ -80,9 +81,10 @@ def test_accumulation_without_no_sync_sends_every_micro_batch(
     """Four micro-batches send four times as much, and with `no_sync` around
     forward and backward pass of the first three as much as one. Around the
     backward pass alone it changes nothing."""
-    assert counted["4 micro-batches"].sent == MICRO_BATCHES
-    assert counted["  with no_sync"].sent == 1
-    assert counted["  forward outside of it"].sent == MICRO_BATCHES
+    each, once = counted["4 micro-batches"], counted["  with no_sync"]
+    assert (each.sent, each.late) == (MICRO_BATCHES, MICRO_BATCHES)
+    assert (once.sent, once.late) == (1, 1)
+    assert counted["  forward outside it"].sent == MICRO_BATCHES
 
 
 def test_gradients_as_views_of_buckets_spare_a_copy(
@@ -100,7 +102,7 @@ def test_looking_for_unused_parameters_costs_an_all_reduce(
     """With `find_unused_parameters` a step has one all-reduce more, which tells
     the ranks which parameters any of them used, even if all were."""
     plain = counted["DDP, two layers a bucket"]
-    found = counted["  unused ones looked for"]
+    found = counted["  find unused parameters"]
     assert (found.calls, found.late) == (plain.calls + 1, plain.late + 1)
 
 
@@ -153,6 +155,27 @@ def running_means(batches: int) -> float:
     for _ in range(batches):
         model(torch.full((2, 1), 10.0 * dist.get_rank()))
     return net.running_mean.item()  # type: ignore[union-attr]
+
+
+def broadcasts() -> list[int]:
+    """How many a forward pass starts without gradients, the first and the
+    second after a training step."""
+    model = DDP(nn.BatchNorm1d(1))
+    model(torch.ones(2, 1)).sum().backward()
+    model.eval()
+    found = []
+    for _ in range(2):
+        with torch.no_grad(), Traffic() as traffic:
+            model(torch.ones(2, 1))
+        found.append(len(traffic.calls))
+    return found
+
+
+def test_the_first_evaluation_after_a_step_broadcasts_buffers() -> None:
+    """After a training step, the first forward pass under `no_grad` sends
+    buffers, in `eval` mode as well. The second sends nothing."""
+    for first, second in on_two(broadcasts):
+        assert first > 0 == second
 
 
 def test_buffers_are_rank_0s_again_before_each_forward_pass() -> None:

@@ -24,7 +24,8 @@ from lockstep.instruments.traffic import Call
 from .sharded import LAYERS, MICRO_BATCHES, RANKS, WIDTH, stack
 
 LAYER = 4 * WIDTH**2  # bytes
-LAST = "the last gradient is ready"  # a mark among the collectives
+# Marks among the collectives: a backward pass's first and last gradient.
+FIRST, LAST = "the first gradient is ready", "the last gradient is ready"
 
 
 # --8<-- [start:naive]
@@ -80,7 +81,7 @@ class Seen(NamedTuple):
     """What one rank did in a step."""
 
     calls: int  # all-reduces
-    late: int  # of them, after the last gradient: nothing is left to hide them
+    late: int  # of them, after a pass's last gradient: nothing hides them
     sent: float  # over an all-reduce of all gradients
     held: float  # when it has ended, over the bytes of all weights
 
@@ -122,11 +123,12 @@ def gradients(net: nn.Module) -> list[Tensor]:
 
 
 def marked(net: nn.Sequential, memory: Memory) -> nn.Sequential:
-    """The backward pass comes to the first layer last."""
-    first = next(net.parameters())
-    first.register_post_accumulate_grad_hook(
-        lambda _: memory.events.append(LAST)
-    )
+    """The backward pass comes to the last layer first."""
+    first, *_, last = net.parameters()
+    for param, mark in (last, FIRST), (first, LAST):
+        param.register_post_accumulate_grad_hook(
+            lambda _, mark=mark: memory.events.append(mark)
+        )
     return net
 
 
@@ -139,7 +141,10 @@ def forget(net: nn.Module, memory: Memory) -> None:
 def counted(memory: Memory) -> Seen:
     """Of the step that was last."""
     world, whole = dist.get_world_size(), LAYERS * LAYER
-    late = memory.events[::-1].index(LAST)
+    late, over = 0, False  # whether the backward pass has made its gradients
+    for event in memory.events:
+        over = event == LAST or (over and event != FIRST)
+        late += over and event != LAST
     return Seen(
         len(memory.calls),
         late,
@@ -154,14 +159,14 @@ CASES: dict[str, tuple[Callable[..., Seen], tuple[Any, ...], dict]] = {
     "DDP, two layers a bucket": (by_ddp, (), {}),
     "  one bucket": (by_ddp, (), {"bucket_cap_mb": 25}),
     "  gradients are views": (by_ddp, (), {"gradient_as_bucket_view": True}),
-    "  unused ones looked for": (by_ddp, (), {"find_unused_parameters": True}),
+    "  find unused parameters": (by_ddp, (), {"find_unused_parameters": True}),
     "  compressed to fp16": (
         *(by_ddp, ()),
         {"hook": default_hooks.fp16_compress_hook},
     ),
     "4 micro-batches": (by_ddp, (sent_each_time, MICRO_BATCHES), {}),
     "  with no_sync": (by_ddp, (accumulated, MICRO_BATCHES), {}),
-    "  forward outside of it": (by_ddp, (forward_outside, MICRO_BATCHES), {}),
+    "  forward outside it": (by_ddp, (forward_outside, MICRO_BATCHES), {}),
 }
 
 
