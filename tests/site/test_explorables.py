@@ -26,6 +26,7 @@ pytestmark = [
 SHOWN = {
     "loader": "reference/explorables/",
     "sharded-step": "concepts/sharding/",
+    "stragglers": "concepts/hardware/",
     "restart": "",
     "ring": "concepts/collectives/",
     "buckets": "concepts/data-parallelism/",

@@ -16,4 +16,5 @@ NAMES = (
     "restart",
     "ring",
     "sharded_step",
+    "stragglers",
 )

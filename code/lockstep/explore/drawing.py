@@ -127,9 +127,11 @@ def _corners(  # type: ignore[no-untyped-def]
 ) -> list:
     found = []
     for i, value in enumerate(values):
-        y = bottom - value * tall
+        # A little more: of a half, only one of the two Pythons rounds up.
+        y = bottom - value * tall + 1e-6
         for moment in (moments[i], moments[i + 1]):
-            found.append(f"{left + moment * scale:.1f} {y:.1f}")
+            x = left + moment * scale + 1e-6
+            found.append(f"{x:.1f} {y:.1f}")
     return found
 
 

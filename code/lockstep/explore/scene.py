@@ -30,6 +30,8 @@ KINDS = {
     "once": "trained on once",
     "twice": "twice",
     "never": "never",
+    "own_step": "a rank's step",
+    "job_step": "the job's step",
 }
 
 
