@@ -184,12 +184,12 @@ class Log:
     def trained_on(self, step, position, ids):
         head = int.from_bytes(b"LOCKSTEP"), self.who["attempt"], step, position
         self.samples.write(np.concatenate([head, [len(ids)], ids]).tobytes())
-
     @contextmanager
     def phase(self, name):
         begin = self.clock()
         yield
-        self.seconds[name] += self.clock() - begin
+        if self.timing or not self.gpu:  # on a GPU other steps time launches
+            self.seconds[name] += self.clock() - begin
     def clock(self):  # a GPU lags behind: wait, but only in a logged step
         if self.gpu and self.timing: torch.cuda.synchronize()
         return time.perf_counter()

@@ -145,4 +145,4 @@ def test_the_numbers_are_those_of_the_grid() -> None:
         "24",
         "0",
     )
-    assert said["steps computed again"] == "2"
+    assert said["steps of work lost"] == "2"

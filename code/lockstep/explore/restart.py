@@ -96,7 +96,7 @@ def draw(values: dict) -> Scene:
         ("trained on once", str(once)),
         ("twice", str(twice)),
         ("never", str(never)),
-        ("steps computed again", str(values["kill"] - step)),
+        ("steps of work lost", str(values["kill"] - step)),
     ]
     told = (
         f"Of {len(counts)} samples of the epoch {once} are trained on once,"
