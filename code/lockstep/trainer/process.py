@@ -33,8 +33,8 @@ def joined(seconds: float, store: dist.Store | None) -> Iterator[Process]:
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if cuda else "gloo", rank=rank, world_size=world,
         store=store or dist.HashStore(), timeout=timedelta(seconds=seconds))
-    # A DDP that outlived its group would, in its destructor, wait for threads
-    # that may wait for Python's lock, which it holds: the group outlives all.
+    # Kept to the end: without the group, DDP's destructor would hold Python's
+    # lock while it waits for threads that may be waiting for that lock.
     _groups.append(dist.group.WORLD)
     try:
         yield Process(rank, world, device)

@@ -41,7 +41,7 @@ class Phase:
             observer.end(self.name)
 
 
-phase = cache(Phase)  # `with phase("forward"):`, nine times in a step
+phase = cache(Phase)  # `with phase("forward"):`, four times in a micro-batch
 
 
 def attach(*rooms: Observer) -> None:
