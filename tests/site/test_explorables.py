@@ -32,6 +32,7 @@ SHOWN = {
     "buckets": "concepts/data-parallelism/",
     "checkpoint": "reliability/checkpointing/",
     "memory-step": "concepts/memory/",
+    "pipeline": "concepts/pipeline-parallelism/",
 }
 PHONE: Any = {"width": 360, "height": 800}
 

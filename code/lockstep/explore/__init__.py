@@ -13,6 +13,7 @@ NAMES = (
     "checkpoint",
     "loader",
     "memory_step",
+    "pipeline",
     "restart",
     "ring",
     "sharded_step",

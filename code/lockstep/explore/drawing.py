@@ -10,6 +10,9 @@ AREA = 150  # height of a panel of areas
 # all kinds where no color is seen.
 HATCH = {
     "backward": "M-2 6L6 -2M2 10L10 2",
+    "later": "M1 2h2M5 6h2",
+    "ingrad": "M-2 2L6 10M2 -2L10 6",
+    "kept": "M0 4h8",
     "reduce": "M-2 6L6 -2M2 10L10 2",
     "gathered": "M1 2h3M5 6h3",
     "update": "M2 0v8M6 0v8",

@@ -9,6 +9,10 @@ explore.css give each its color and its hatch.
 KINDS = {
     "compute": "computing",
     "backward": "computing, backward",
+    "later": "computing, a later part",
+    "ingrad": "gradient of the input",
+    "wgrad": "gradients of weights",
+    "exchange": "all-to-all that nothing hides",
     "gather": "gathering weights",
     "reduce": "reducing gradients",
     "update": "updating weights",
@@ -18,6 +22,7 @@ KINDS = {
     "gradients": "gradients",
     "optimizer": "optimizer state",
     "activations": "activations",
+    "kept": "kept for gradients of weights",
     "logits": "logits",
     "interval": "the interval that you chose",
     "best": "the best interval",
