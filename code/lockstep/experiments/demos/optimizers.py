@@ -1,0 +1,91 @@
+"""What an optimizer's state forgets in bf16, and how large a batch is worth it.
+
+    python -m lockstep.experiments.demos.optimizers
+
+In one process; the shares of four ranks are computed one after the other.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .seldom import digits, network
+
+SHARES, SHARE, STEPS, WINDOW = 4, 16, 200, 40
+
+
+# --8<-- [start:moment]
+def second_moment(dtype: torch.dtype, steps: int, beta: float = 0.999) -> float:
+    """Adam's mean of squared gradients after so many gradients of 1, kept in
+    `dtype`. It should be 1 - beta^steps."""
+    moment = torch.zeros((), dtype=dtype)
+    for _ in range(steps):
+        moment = beta * moment + (1 - beta) * 1.0
+    return moment.item()
+
+
+# --8<-- [end:moment]
+# --8<-- [start:noise]
+def noise_scale(own: float, mean: float, share: int, ranks: int) -> float:
+    """The gradient noise scale, in samples, from what data parallelism has
+    anyway (McCandlish et al. 2018, appendix A.1).
+
+    Args:
+        own: squared norm of a rank's own gradient, averaged over ranks.
+        mean: squared norm of the ranks' mean gradient.
+        share: samples of a rank.
+    """
+    whole = share * ranks
+    noise = (own - mean) / (1 / share - 1 / whole)
+    signal = (whole * mean - share * own) / (whole - share)
+    return noise / signal
+
+
+# --8<-- [end:noise]
+def norms(grads: list[list[Tensor]]) -> tuple[float, float]:
+    """`own` and `mean` of `noise_scale`, of each rank's gradients."""
+    flat = torch.stack([torch.cat([g.flatten() for g in one]) for one in grads])
+    own = flat.square().sum(1).mean().item()
+    return own, flat.mean(0).square().sum().item()
+
+
+def scales() -> list[tuple[float, float]]:
+    """The loss and the noise scale in the first and in the last steps of a
+    small training."""
+    net, (x, y) = network(), digits()
+    params = list(net.parameters())
+    optimizer = torch.optim.AdamW(params, 3e-3)
+    chance = torch.Generator().manual_seed(0)
+    seen = []
+    for _ in range(STEPS):
+        losses, grads = [], []
+        for _ in range(SHARES):
+            at = torch.randint(len(x), (SHARE,), generator=chance)
+            loss = F.cross_entropy(net(x[at]), y[at])
+            grads.append(list(torch.autograd.grad(loss, params)))
+            losses.append(loss.item())
+        for each, param in zip(zip(*grads, strict=True), params, strict=True):
+            param.grad = torch.stack(each).mean(0)
+        seen.append((sum(losses) / SHARES, *norms(grads)))
+        optimizer.step()
+    found = []
+    for part in seen[:WINDOW], seen[-WINDOW:]:
+        loss, own, mean = (sum(one) / WINDOW for one in zip(*part, strict=True))
+        found.append((loss, noise_scale(own, mean, SHARE, SHARES)))
+    return found
+
+
+def main() -> None:
+    """Two moments, then two scales."""
+    for dtype in torch.float32, torch.bfloat16:
+        moment = second_moment(dtype, 2000)
+        print(f"second moment after 2,000 steps, {dtype}: {moment:.2f}")
+    for name, (loss, scale) in zip(("first", "last"), scales(), strict=True):
+        print(
+            f"{name} {WINDOW} steps: loss {loss:.2f},"
+            f" noise scale about {scale:.0f} samples"
+        )
+
+
+if __name__ == "__main__":
+    main()
