@@ -1,4 +1,4 @@
-"""`lockstep audit RUN`: what a run has trained on."""
+"""The command `lockstep audit RUN`: what a run has trained on."""
 
 import sys
 from json import dumps
