@@ -31,6 +31,7 @@ SHOWN = {
     "buckets": "concepts/data-parallelism/",
     "checkpoint": "reliability/checkpointing/",
     "memory-step": "concepts/memory/",
+    "router": "concepts/mixture-of-experts/",
 }
 PHONE: Any = {"width": 360, "height": 800}
 

@@ -15,5 +15,6 @@ NAMES = (
     "memory_step",
     "restart",
     "ring",
+    "router",
     "sharded_step",
 )

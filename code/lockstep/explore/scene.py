@@ -30,6 +30,8 @@ KINDS = {
     "once": "trained on once",
     "twice": "twice",
     "never": "never",
+    "dropped": "dropped",
+    "empty": "empty places",
 }
 
 
