@@ -37,7 +37,7 @@ SETTINGS = [
         lambda value: f"{value} times" if value > 1 else "not at all",
     ),
     Slider("experts", "Experts", [8, 16], 8, str),
-    Slider("ranks", "Ranks that share them", [2, 4, 8], 4, str),
+    Slider("ranks", "Ranks that share them", [2, 4, 8], 8, str),
     Choice("k", "Experts per token", [(2, "two"), (1, "one")]),
     Choice(
         "capacity",
@@ -63,7 +63,7 @@ SCENES = [
     ("skewed", "A skewed router", ""),
     ("capacity", "A capacity of 1.25", "capacity:125"),
     ("balanced", "100 steps of bias", "steps:100"),
-    ("fast", "A bias that moves too fast", "steps:100,speed:100"),
+    ("fast", "A bias that moves too fast", "steps:10,speed:100"),
 ]
 
 
@@ -131,8 +131,8 @@ class Layer:
 
 
 def step(values: dict, slowest: float) -> tuple:
-    """Seconds of a step of Mixtral 8x7B, with these experts and ranks, on 64
-    GPUs: balanced, and with the slowest rank's load in each layer."""
+    """Seconds of a step of Mixtral's layers, with these experts and ranks, on
+    64 H200s: balanced, and with the slowest rank's load in each layer."""
     plan = ask(
         "run",
         {
@@ -140,6 +140,7 @@ def step(values: dict, slowest: float) -> tuple:
             "experts": values["experts"],
             "experts_per_token": values["k"],
             "ep": values["ranks"],
+            "hardware": "h200",
             "gpus": 64,
             "sequence": 8192,
             "global_batch": 128,
@@ -181,7 +182,7 @@ def draw(values: dict) -> Scene:
         ("slowest rank", times(layer.slowest)),
         ("dropped", percent(layer.dropped())),
         ("empty places", percent(layer.empty())),
-        ("a step of Mixtral 8x7B", short(round(takes, 2)) + " s"),
+        ("a step of Mixtral's layers", short(round(takes, 2)) + " s"),
         ("balanced, it takes", short(round(balanced, 2)) + " s"),
     ]
     told = f"The hottest expert gets {times(hottest)} an even share."
@@ -198,9 +199,9 @@ def draw(values: dict) -> Scene:
             " the others wait for it."
         )
     told += (
-        f" A step of Mixtral 8x7B on 64 GPUs takes {short(round(takes, 2))} s;"
-        f" balanced and without empty places it takes"
-        f" {short(round(balanced, 2))} s."
+        f" A step of Mixtral's layers on 64 GPUs takes"
+        f" {short(round(takes, 2))} s; balanced and without empty places it"
+        f" takes {short(round(balanced, 2))} s."
     )
     end = max(layer.loads + [layer.slowest])
     panels = [
