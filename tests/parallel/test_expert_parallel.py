@@ -216,6 +216,8 @@ def shares() -> tuple[float, float]:
 
 
 def test_the_loss_is_one_when_even_and_n_when_one_expert_has_all() -> None:
+    """On two ranks with four experts, the auxiliary loss is 1 if tokens are
+    spread evenly, and 4 if one expert gets all of them."""
     for even, crowded in ranks.run_ranks(2, shares):
         assert even == pytest.approx(1)
         assert crowded == pytest.approx(4, rel=1e-3)

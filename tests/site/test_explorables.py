@@ -33,6 +33,7 @@ SHOWN = {
     "checkpoint": "reliability/checkpointing/",
     "memory-step": "concepts/memory/",
     "pipeline": "concepts/pipeline-parallelism/",
+    "router": "concepts/mixture-of-experts/",
 }
 PHONE: Any = {"width": 360, "height": 800}
 

@@ -16,6 +16,7 @@ NAMES = (
     "pipeline",
     "restart",
     "ring",
+    "router",
     "sharded_step",
     "stragglers",
 )

@@ -24,6 +24,8 @@ HATCH = {
     "best": "M0 4h8",
     "lost": "M0 0L8 8M0 8L8 0",
     "never": "M1 1L7 7M1 7L7 1",
+    "dropped": "M0 0L8 8M0 8L8 0",
+    "empty": "M2 1v6M6 1v6",
 }
 
 

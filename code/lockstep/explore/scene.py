@@ -37,6 +37,8 @@ KINDS = {
     "never": "never",
     "own_step": "a rank's step",
     "job_step": "the job's step",
+    "dropped": "dropped",
+    "empty": "empty places",
 }
 
 
