@@ -111,6 +111,7 @@ def test_the_slowest_rank_is_the_one_with_the_hottest_experts() -> None:
         assert bars[-1][1] == pytest.approx(max(pairs))
     full = router.Layer(values("capacity:125"))
     assert full.slowest == 1.25
+    assert router.Layer(values("skew:1,capacity:125")).slowest == 1.25
     kinds = router.draw(values("capacity:125")).kinds()
     assert "waiting" not in kinds
     assert {"dropped", "empty"} <= set(kinds)
