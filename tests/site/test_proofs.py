@@ -74,6 +74,19 @@ def test_a_mark_leads_to_its_entry_and_a_number_is_used_once(
     ]
 
 
+def test_a_mark_below_a_table_or_a_fence_leaves_it_whole(root: Path) -> None:
+    """A mark that begins a paragraph stays out of the table or the block of
+    code above it. One that begins a line joins the line before."""
+    table = "| a |\n|---|\n| 1 |\n"
+    fence = "```text\nx\n```\n"
+    text = f"{table}\n[✓ test_it_holds]\n\n{fence}[✓ test_inside]\n"
+    text += "\nSaid.\n[✓ test_it_holds]\n"
+    shown = proofs.marked(text, "https://x", root)
+    assert f"{table}\n" in shown
+    assert fence in shown
+    assert "Said.<a" in shown or "Said.[" in shown
+
+
 def test_runs_and_sources_say_what_they_hold(root: Path) -> None:
     """A file is linked in the repository, an address where it is."""
     text = (

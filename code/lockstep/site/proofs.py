@@ -24,7 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 TITLE = "## What holds this page { #proofs data-search-exclude }"
-MARK = re.compile(r"\s*\[✓\s+(?P<named>[^\]]+)\]")
+# It joins the line before, unless it begins a paragraph or follows a fence.
+MARK = re.compile(r"[ \t]*(?:(?<=[^\n])\n[ \t]*)?\[✓\s+(?P<named>[^\]]+)\]")
 _ITEM = re.compile(r'\s*(?P<name>[^"]*?)\s*(?:"(?P<said>[^"]*)")?\s*', re.S)
 _SEPARATOR = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*$)')  # none in quotes
 _TEST = re.compile(r"(?:[\w/]+\.py)?(?:::)?(?:\w+::)?test_\w+(?:\[[^;]*)?")
