@@ -105,7 +105,7 @@ def accumulated(
         wait: reduce gradients only in the last backward pass. Until then every
             rank holds whole gradients.
         keep: leave the weights gathered from the first forward pass to the last
-            backward pass.
+            backward pass. ``model`` keeps the first setting afterwards.
     """
     if keep:
         model.set_reshard_after_forward(False)
@@ -129,8 +129,8 @@ def hybrid(model: nn.Sequential, nodes: int, gpus: int) -> None:
 # --8<-- [end:hybrid]
 # --8<-- [start:meta]
 def from_rank_0(whole: dict[str, Any]) -> nn.Module:
-    """A sharded model with the weights that rank 0 has; no other rank ever
-    holds them whole."""
+    """A sharded model with the weights that rank 0 has. Another rank receives
+    one tensor at a time, and keeps its shard of it."""
     with torch.device("meta"):
         model = stack()  # shapes without memory
     each_layer(model, init_device_mesh("cpu", (dist.get_world_size(),)))
