@@ -21,6 +21,11 @@ HATCH = {
     "best": "M0 4h8",
     "lost": "M0 0L8 8M0 8L8 0",
     "never": "M1 1L7 7M1 7L7 1",
+    "fine": "M4 0v8",
+    "missing": "M1 1L7 7M1 7L7 1",
+    "vanished": "M1 1L7 7M1 7L7 1",
+    "coarse": "M-2 6L6 -2M2 10L10 2",
+    "skipped": "M0 4h8",
 }
 
 
@@ -127,7 +132,8 @@ def _corners(  # type: ignore[no-untyped-def]
 ) -> list:
     found = []
     for i, value in enumerate(values):
-        y = bottom - value * tall
+        # A little more: of a half, the two Pythons round one up.
+        y = bottom - value * tall + 1e-6
         for moment in (moments[i], moments[i + 1]):
             found.append(f"{left + moment * scale:.1f} {y:.1f}")
     return found

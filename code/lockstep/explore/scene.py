@@ -30,6 +30,20 @@ KINDS = {
     "once": "trained on once",
     "twice": "twice",
     "never": "never",
+    "sign": "sign",
+    "exponent": "exponent",
+    "mantissa": "mantissa",
+    "block_scale": "scale that the block shares",
+    "same": "become one number",
+    "yours": "become the same as yours",
+    "fine": "too fine to draw",
+    "arrived": "in the sum",
+    "missing": "missing from the sum",
+    "loss_scale": "loss scale",
+    "normal": "gradients with all their bits",
+    "coarse": "gradients that lose bits",
+    "vanished": "gradients that become 0",
+    "skipped": "updates skipped",
 }
 
 
