@@ -91,8 +91,9 @@ def test_shares_of_gradients_are_those_of_fp16() -> None:
 
 def test_the_picture_counts_what_is_skipped() -> None:
     """Stretches follow one another over all steps, and the bars show an update
-    where nothing was skipped. A NaN from step 3,000 on takes 166 skipped steps
-    to bring the scale from 2^17 to 0, one more than from 2^16."""
+    where nothing was skipped. A NaN from step 3,000 on takes 167 skipped steps
+    to bring the scale from 2^17 to 0, one more than from 2^16. A scale that
+    begins with 2^40 skips the first 17 steps."""
     for _, _, text in loss_scale.SCENES:
         values = read(loss_scale.SETTINGS, text)
         found = loss_scale.run(values)
@@ -106,6 +107,9 @@ def test_the_picture_counts_what_is_skipped() -> None:
     found = loss_scale.run(read(loss_scale.SETTINGS, "bad:99"))
     zero = next(start for start, _, scale, _ in found if scale < -149)
     assert zero - loss_scale.BROKEN == 17 + 149 + 1
+    found = loss_scale.run(read(loss_scale.SETTINGS, "first:40"))
+    alone = [last for start, end, _, last in found[:18] if end - start == 1]
+    assert alone == [1] * 17
 
 
 def test_doubling_sooner_saves_bits_and_costs_updates() -> None:

@@ -31,6 +31,8 @@ SHOWN = {
     "buckets": "concepts/data-parallelism/",
     "checkpoint": "reliability/checkpointing/",
     "memory-step": "concepts/memory/",
+    "formats": "concepts/low-precision/",
+    "loss-scale": "concepts/low-precision/",
 }
 PHONE: Any = {"width": 360, "height": 800}
 

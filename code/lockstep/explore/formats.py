@@ -120,7 +120,7 @@ def off(number: float, stored: float) -> str:
     if abs(share) < 1e-9:
         return short(stored) + ", exact"
     if abs(share) < 0.001:
-        return short(stored) + ", under 0.001 %"
+        return short(stored) + ", < 0.001 % off"
     if stored == 0:
         return "0"
     text = say(abs(share), 2 if abs(share) >= 10 else 1)

@@ -28,8 +28,8 @@ def _one_thread() -> None:
 def test_weights_kept_in_bf16_learn_less() -> None:
     """At a small rate, bf16 products with weights in fp32 learn as fp32 does,
     to a thousandth. With weights that are bf16 between steps the model learns
-    less than two thirds as much, and with the same weights rounded by chance
-    as much again, to a hundredth."""
+    less than half as much, and with the same weights rounded by chance as much
+    again, to a hundredth."""
     chance = torch.Generator().manual_seed(0)
     by_chance = lambda x: stochastic(x, chance).float()  # noqa: E731
     run = partial(trained, RECIPES["bf16"], rate=1e-4, steps=STEPS)
@@ -37,7 +37,7 @@ def test_weights_kept_in_bf16_learn_less() -> None:
     whole = start - trained(RECIPES["fp32"], rate=1e-4, steps=STEPS)
     assert start - run(held=asis) == pytest.approx(whole, rel=1e-3)
     assert start - run(held=by_chance) == pytest.approx(whole, rel=1e-2)
-    assert 0 < start - run(held=bf16) < 0.66 * whole
+    assert 0 < start - run(held=bf16) < 0.5 * whole
 
 
 def test_an_outlier_ruins_fp8_with_one_scale_at_a_size_one_can_compute() -> (
@@ -94,7 +94,7 @@ def test_the_tables_of_training_have_a_line_for_each_recipe(
     monkeypatch.setattr(in_few_bits, "OUTLIERS", (1,))
     fast = partial(trained, steps=20)
     monkeypatch.setattr(in_few_bits, "trained", fast)
-    counts = {"weights": 5, "errors": 7, "outliers": 8}
+    counts = {"weights": 6, "errors": 7, "outliers": 9}
     for name, show in in_few_bits.SHOWN.items():
         show()
         assert len(capsys.readouterr().out.splitlines()) == counts[name]

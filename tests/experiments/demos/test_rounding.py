@@ -164,7 +164,7 @@ def second_moment(beta: float, held: torch.dtype) -> tuple[float, float]:
 def test_a_second_moment_in_bf16_never_falls() -> None:
     """Adam with beta2 of 0.999: when gradients become 100 times smaller, the
     mean of their squares falls below a tenth of it in fp32, and in bf16 it
-    stays where it was to the last bit. With beta2 of 0.95 it falls in bf16, too."""
+    stays where it was to the last bit. With beta2 of 0.95 it falls as well."""
     before, later = second_moment(0.999, FP32)
     assert later < before / 10
     before, later = second_moment(0.999, BF16)

@@ -158,6 +158,8 @@ def show_weights() -> None:
         ),
     }
     print(f"{'loss after 100 steps':30}rate 0.001  rate 0.0001")
+    start = trained(RECIPES["fp32"], rate=0)
+    print(f"{'untrained':30}{start:10.2f}{start:13.2f}")
     for name, (recipe, held) in rows.items():
         ends = [
             trained(RECIPES[recipe], rate=rate, held=held)
@@ -182,6 +184,8 @@ def show_outliers() -> None:
     """What it does to training."""
     heads = "".join(f"{outlier:>12,}" for outlier in OUTLIERS)
     print(f"{'loss beside an outlier of':26}{heads}")
+    start = trained(RECIPES["fp32"], rate=0)
+    print(f"{'untrained':26}" + f"{start:12.2f}" * len(OUTLIERS))
     for name, recipe in RECIPES.items():
         ends = [trained(recipe, outlier) for outlier in OUTLIERS]
         print(f"{name:26}" + "".join(f"{end:12.2f}" for end in ends))

@@ -52,7 +52,8 @@ def mxfp8(x: Tensor, upward: bool = True) -> Tensor:
     that makes the largest fit, or, as the standard has it, the one with which
     the largest has e4m3's largest exponent."""
     blocks = x.unflatten(-1, (-1, 32))
-    amax = blocks.abs().amax(-1, keepdim=True).clamp(min=2.0**-110)
+    amax = blocks.abs().amax(-1, keepdim=True)
+    amax = amax.clamp(min=2.0**-110)  # else a scale of 0 for zeros
     fits = (amax / 448).log2().ceil()
     power = fits if upward else amax.log2().floor() - 8
     scale = power.exp2().to(torch.float8_e8m0fnu).float()
