@@ -34,6 +34,8 @@ SHOWN = {
     "memory-step": "concepts/memory/",
     "pipeline": "concepts/pipeline-parallelism/",
     "router": "concepts/mixture-of-experts/",
+    "formats": "concepts/low-precision/",
+    "loss-scale": "concepts/low-precision/",
 }
 PHONE: Any = {"width": 360, "height": 800}
 

@@ -11,7 +11,9 @@ use no part of Python that MicroPython lacks (`tests/explore` runs both).
 NAMES = (
     "buckets",
     "checkpoint",
+    "formats",
     "loader",
+    "loss_scale",
     "memory_step",
     "pipeline",
     "restart",

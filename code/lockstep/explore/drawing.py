@@ -26,6 +26,11 @@ HATCH = {
     "never": "M1 1L7 7M1 7L7 1",
     "dropped": "M0 0L8 8M0 8L8 0",
     "empty": "M2 1v6M6 1v6",
+    "fine": "M4 0v8",
+    "missing": "M1 1L7 7M1 7L7 1",
+    "vanished": "M1 1L7 7M1 7L7 1",
+    "coarse": "M-2 6L6 -2M2 10L10 2",
+    "skipped": "M0 4h8",
 }
 
 

@@ -39,6 +39,20 @@ KINDS = {
     "job_step": "the job's step",
     "dropped": "dropped",
     "empty": "empty places",
+    "sign": "sign",
+    "exponent": "exponent",
+    "mantissa": "mantissa",
+    "block_scale": "scale that the block shares",
+    "same": "become one number",
+    "yours": "become the same as yours",
+    "fine": "too fine to draw",
+    "arrived": "in the sum",
+    "missing": "missing from the sum",
+    "loss_scale": "loss scale",
+    "normal": "gradients with all their bits",
+    "coarse": "gradients that lose bits",
+    "vanished": "gradients that become 0",
+    "skipped": "updates skipped",
 }
 
 
