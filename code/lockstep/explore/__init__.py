@@ -11,6 +11,7 @@ use no part of Python that MicroPython lacks (`tests/explore` runs both).
 NAMES = (
     "buckets",
     "checkpoint",
+    "layouts",
     "loader",
     "memory_step",
     "pipeline",
