@@ -16,15 +16,16 @@ TITLE = "Layouts of a training run"
 SHOWN = 8  # rows
 LIMIT = HARDWARE["h100"]["memory"]
 
+MODELS = [
+    ("llama3-70b", "Llama 3 70B"),
+    ("llama3-8b", "Llama 3 8B"),
+    ("llama3-405b", "Llama 3 405B"),
+]
 SETTINGS = [
     Choice(
         "model",
         "Model",
-        [
-            ("llama3-70b", "Llama 3 70B"),
-            ("llama3-8b", "Llama 3 8B"),
-            ("llama3-405b", "Llama 3 405B"),
-        ],
+        MODELS,
     ),
     Slider(
         "gpus", "H100s", [8, 64, 512, 2048, 8192, 16384], 64, lambda n: f"{n:,}"
@@ -222,8 +223,7 @@ def draw(values: dict) -> Scene:
     panels: list = [Lanes("The fastest that fit, and what a GPU holds", rows)]
     panels.append(points)
     numbers = [("layouts", str(len(found))), ("that fit", str(len(fit)))]
-    what = f"{dict(SETTINGS[0].options)[values['model']]}"
-    what += f" on {values['gpus']:,} GPUs"
+    what = f"{dict(MODELS)[values['model']]} on {values['gpus']:,} GPUs"
     if fit:
         best = fit[0]
         numbers += [

@@ -165,8 +165,12 @@ def first_gradients(
         assert gradient is not None
         right = own_part(name, gradient, mesh)
         errors[name] = float((parameter.grad - right).norm() / right.norm())
-    alone = nn.utils.get_total_norm([p.grad for p in model.parameters()])
-    true = nn.utils.get_total_norm([p.grad for p in whole.parameters()])
+    alone, true = (
+        nn.utils.get_total_norm(
+            [p.grad for p in one.parameters() if p.grad is not None]
+        )
+        for one in (model, whole)
+    )
     norms = gradient_norm(model, mesh, over), alone, true
     a, b, c = (float(one) for one in norms)
     return errors["mlp.up.weight"], errors["norm.weight"], (a, b, c)
@@ -197,15 +201,14 @@ def trained(
     """Spread of the copies, loss before and after some steps of gradient
     descent."""
     model = Block(mesh)
+    optimizer = torch.optim.SGD(model.parameters(), RATE)
     began = whole_loss(model, mesh)
     for step in range(STEPS):
         model.zero_grad()
         x, y = (mine(one, mesh) for one in batch(step))
         loss_of(model, x, y).backward()
         reduce_gradients(model, mesh, over)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter -= RATE * parameter.grad
+        optimizer.step()
     spread = torch.stack(list(copies(model, mesh))).max()
     dist.all_reduce(spread, op=dist.ReduceOp.MAX)
     return float(spread), began, whole_loss(model, mesh)
