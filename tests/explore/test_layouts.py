@@ -1,10 +1,12 @@
 """The picture of layouts beside the planner's own search."""
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from lockstep.explore import layouts
+from lockstep.explore import layouts, page
+from lockstep.explore.drawing import AREA
 from lockstep.explore.settings import read
 from lockstep.planner.figures import plain
 from lockstep.planner.layout import HARDWARE
@@ -176,3 +178,22 @@ def test_bad_layouts_cost_more_than_good_ones_gain() -> None:
     assert len(fit) == 76
     assert sum(step < 17.97 for step in fit) == 34
     assert (round(fit[0], 1), round(fit[-1])) == (13.5, 126)
+
+
+def test_each_layout_is_a_point_and_what_is_off_the_scale_is_at_its_edge() -> (
+    None
+):
+    """The drawing has a circle for every layout within its axis of time. None
+    lies above the panel's upper edge, where those with more than twice a GPU's
+    memory are, or below its lower one."""
+    scene = layouts.draw(values(""))
+    drawn = ElementTree.fromstring(page.svg(scene, 660, "x", "x"))
+    circles = list(drawn.iter("{http://www.w3.org/2000/svg}circle"))
+    points = scene.panels[1]
+    assert len(circles) == len(points.dots)
+    highest = min(float(one.attrib["cy"]) for one in circles)
+    above = [memory for _, memory, _ in points.dots if memory > points.top]
+    edge = [one for one in circles if float(one.attrib["cy"]) == highest]
+    assert len(edge) == len(above)
+    low = max(float(one.attrib["cy"]) for one in circles)
+    assert low - highest < AREA

@@ -207,7 +207,7 @@ def draw(values: dict) -> Scene:
     fit = [one for one in found if one["memory"] <= LIMIT]
     least = (fit or found or [{"step": 1.0}])[0]["step"]
     end = max([1.1 * one["step"] for one in fit[:SHOWN]] + [2 * least])
-    near = [one for one in found if one["step"] <= end]
+    near = fit + [one for one in found if one["memory"] > LIMIT]
     dots = [
         (
             one["step"],
@@ -215,12 +215,13 @@ def draw(values: dict) -> Scene:
             "fits" if one["memory"] <= LIMIT else "overfull",
         )
         for one in near
+        if one["step"] <= end
     ]
     points = Points(
         "What a GPU holds, by the step's time", dots, 2 * LIMIT, LIMIT, "80 GB"
     )
     rows = [row(one) for one in fit[:SHOWN]] or [("none fits", [])]
-    panels: list = [Lanes("The fastest that fit, and what a GPU holds", rows)]
+    panels: list = [Lanes("The fastest, with what a GPU holds", rows)]
     panels.append(points)
     numbers = [("layouts", str(len(found))), ("that fit", str(len(fit)))]
     what = f"{dict(MODELS)[values['model']]} on {values['gpus']:,} GPUs"
@@ -243,7 +244,7 @@ def draw(values: dict) -> Scene:
     if plainest:
         numbers.append(
             (
-                f"without splits, {plainest[0]['name']}",
+                f"sharding alone, {plainest[0]['name']}",
                 seconds(plainest[0]["step"]),
             )
         )

@@ -43,7 +43,7 @@ KINDS = {
     "recompute": "computing again",
     "exposed": "communication that nothing hides",
     "fits": "a layout that fits",
-    "overfull": "one that does not",
+    "overfull": "a layout too large",
 }
 
 
