@@ -168,16 +168,16 @@ def test_the_chapters_numbers_are_the_pictures() -> None:
 
 
 def test_bad_layouts_cost_more_than_good_ones_gain() -> None:
-    """On 64 GPUs 34 of the 76 layouts that fit take no longer than sharding
-    alone, and the worst takes 126 s, where the best takes 13.5 s."""
+    """On 64 GPUs 12 of the 28 layouts that fit take no longer than sharding
+    alone, and the worst takes 65 s, where the best takes 13.5 s."""
     fit = [
         one["step"]
         for one in layouts.tried(values(""))
         if one["memory"] <= layouts.LIMIT
     ]
-    assert len(fit) == 76
-    assert sum(step < 17.97 for step in fit) == 34
-    assert (round(fit[0], 1), round(fit[-1])) == (13.5, 126)
+    assert len(fit) == 28
+    assert sum(step < 17.97 for step in fit) == 12
+    assert (round(fit[0], 1), round(fit[-1])) == (13.5, 65)
 
 
 def test_each_layout_is_a_point_and_what_is_off_the_scale_is_at_its_edge() -> (

@@ -7,7 +7,7 @@ the one that keeps activations is drawn if it fits, because it is faster.
 
 from lockstep.planner.figures import PlanError, plain, short
 from lockstep.planner.layout import HARDWARE, layout
-from lockstep.planner.models import preset
+from lockstep.planner.models import params, preset
 
 from .scene import Lanes, Points, Scene
 from .settings import Choice, Slider
@@ -80,27 +80,33 @@ SCENES = [
 
 
 def splits(values: dict) -> list:
-    """The choices: (tp, cp, pp, ZeRO stage, sequences in a micro-batch). With a
-    pipeline the optimizer alone is sharded, since stage 3 would gather the
-    weights for every micro-batch."""
+    """The choices: (tp, cp, pp, ZeRO stage, sequences in a micro-batch), few
+    enough for an answer at once. With a pipeline the optimizer alone is
+    sharded, since stage 3 would gather the weights for every micro-batch."""
     gpus = values["gpus"]
-    longer = [1, 4, 8, 16] if values["sequence"] > 16384 else [1, 2, 4, 8]
+    longer = [1, 4]
+    if values["sequence"] > 16384:
+        longer.append(16)
+    elif gpus > 1024:
+        longer.append(8)
     found = []
     for tp in (1, 2, 4, 8):
         for cp in longer:
-            for pp in (1, 2, 4, 8, 16):
+            for pp in (1, 4, 8, 16):
                 if gpus % (tp * cp * pp):
                     continue
-                kinds = (
-                    [(1, 1), (2, 1), (3, 1), (3, 2)] if pp == 1 else [(1, 1)]
-                )
-                found += [(tp, cp, pp, stage, micro) for stage, micro in kinds]
+                if pp > 1:
+                    found.append((tp, cp, pp, 1, 1))
+                    continue
+                found += [(tp, cp, pp, 2, 1), (tp, cp, pp, 3, 1)]
+                if tp * cp == 1:
+                    found.append((tp, cp, pp, 3, 2))
     return found
 
 
 def asked(values: dict) -> dict:
     """What the planner is asked, without the choices."""
-    given = preset(values["model"])
+    given = params(preset(values["model"]))
     given.update(HARDWARE["h100"])
     given["network_bandwidth"] = {50: 50e9, 25: 25e9, 6: 6.25e9}[
         values["network"]
