@@ -212,7 +212,7 @@ def draw(values: dict) -> Scene:
     found = tried(values)
     fit = [one for one in found if one["memory"] <= LIMIT]
     least = (fit or found or [{"step": 1.0}])[0]["step"]
-    end = max([1.1 * one["step"] for one in fit[:SHOWN]] + [2 * least])
+    end = max([1.1 * one["step"] for one in fit[:SHOWN]] + [1.6 * least])
     near = fit + [one for one in found if one["memory"] > LIMIT]
     dots = [
         (
