@@ -30,6 +30,7 @@ SHOWN = {
     "restart": "",
     "ring": "concepts/collectives/",
     "buckets": "concepts/data-parallelism/",
+    "layouts": "concepts/parallelism/",
     "checkpoint": "reliability/checkpointing/",
     "memory-step": "concepts/memory/",
     "pipeline": "concepts/pipeline-parallelism/",

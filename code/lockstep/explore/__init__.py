@@ -12,6 +12,7 @@ NAMES = (
     "buckets",
     "checkpoint",
     "formats",
+    "layouts",
     "loader",
     "loss_scale",
     "memory_step",

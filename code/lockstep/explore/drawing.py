@@ -1,6 +1,6 @@
 """A scene as SVG, of classes that explore.css colors for either scheme."""
 
-from .scene import KINDS, Areas
+from .scene import KINDS, Areas, Points
 
 FONT = 13  # of every text, in the units of the drawing
 LINE = 20
@@ -31,6 +31,9 @@ HATCH = {
     "vanished": "M1 1L7 7M1 7L7 1",
     "coarse": "M-2 6L6 -2M2 10L10 2",
     "skipped": "M0 4h8",
+    "recompute": "M-2 6L6 -2M2 10L10 2",
+    "exposed": "M0 4h8",
+    "overfull": "M0 0L8 8M0 8L8 0",
 }
 
 
@@ -52,6 +55,8 @@ def svg(scene, width: int, name: str, label: str) -> str:  # type: ignore[no-unt
         parts.append(_text(2, top - 7, panel.title, strong=True))
         if isinstance(panel, Areas):
             drawn, height = _areas(panel, top, left, scale, name)
+        elif isinstance(panel, Points):
+            drawn, height = _points(panel, top, left, right, scale, name)
         else:
             drawn, height = _lanes(panel, top, left, scale, name)
         parts.append(drawn)
@@ -89,6 +94,8 @@ def _legend(kinds: list, width: int, name: str) -> tuple:
 def _labels(panel) -> list:  # type: ignore[no-untyped-def]
     if isinstance(panel, Areas):
         return [panel.say(max(panel.totals()))]
+    if isinstance(panel, Points):
+        return [panel.words]
     return [label for label, _ in panel.rows]
 
 
@@ -129,6 +136,24 @@ def _areas(panel, top, left, scale, name) -> tuple:  # type: ignore[no-untyped-d
     parts.append(
         f'<path class="explore-rule" d="M{left:.1f} {top}H{x:.1f}V{top + 8}"/>'
     )
+    return "".join(parts), AREA
+
+
+def _points(panel, top, left, right, scale, name) -> tuple:  # type: ignore[no-untyped-def]
+    bottom = top + AREA
+    line = bottom - panel.limit / panel.top * AREA
+    parts = [
+        _text(2, line + 4, panel.words),
+        _text(2, bottom, "0"),
+        f'<path class="explore-rule" d="M{left:.1f} {line:.1f}H{right}"/>',
+    ]
+    for time, value, kind in panel.dots:
+        # As in _corners: a little more.
+        x = left + time * scale + 1e-6
+        y = bottom - min(value / panel.top, 1) * AREA + 1e-6
+        parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {_fill(kind, name)}/>'
+        )
     return "".join(parts), AREA
 
 

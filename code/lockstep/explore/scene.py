@@ -1,8 +1,9 @@
 """What an explorable shows, before anything is drawn.
 
-A scene has panels over one axis of time: lanes of what happens when, and areas
-of what is held. Kinds mean the same in every explorable; `drawing.py` and
-explore.css give each its color and its hatch.
+A scene has panels over one axis of time: lanes of what happens when, areas of
+what is held, and points, each a case with its time and one more quantity. Kinds
+mean the same in every explorable; `drawing.py` and explore.css give each its
+color and its hatch.
 """
 
 # Kind to the words of the legend.
@@ -53,6 +54,10 @@ KINDS = {
     "coarse": "gradients that lose bits",
     "vanished": "gradients that become 0",
     "skipped": "updates skipped",
+    "recompute": "computing again",
+    "exposed": "communication that nothing hides",
+    "fits": "a layout that fits",
+    "overfull": "a layout too large",
 }
 
 
@@ -98,6 +103,29 @@ class Areas:
             sum(values[i] for _, values in self.layers)
             for i in range(len(self.moments) - 1)
         ]
+
+
+class Points:
+    """Cases by time and one more quantity, with a line that it should not
+    cross. What is above `top` is drawn at the upper edge.
+
+    Args:
+        title: what the points are, with the quantity.
+        dots: time, quantity and kind of each.
+        top: where the quantity's axis ends.
+        limit: where the line is.
+        words: what stands beside the line.
+    """
+
+    def __init__(
+        self, title: str, dots: list, top: float, limit: float, words: str
+    ) -> None:
+        self.title, self.dots, self.top = title, dots, top
+        self.limit, self.words = limit, words
+
+    def kinds(self) -> list:
+        """The kinds of its points, each once, in order."""
+        return _once(kind for _, _, kind in self.dots)
 
 
 class Scene:

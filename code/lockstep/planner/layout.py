@@ -243,14 +243,16 @@ STEP = [
 def layout(given: dict) -> dict:
     """`given` and all figures of one layout.
 
-    It has a model's shape, gpus, sequence, global_batch (sequences), the
-    hardware's numbers, and what differs from RUN and from communication's
-    DEFAULTS; dp is what tp, cp and pp leave. PlanError for what cannot be.
+    It has a model's shape, or what `params` made of one, gpus, sequence,
+    global_batch (sequences), the hardware's numbers, and what differs from RUN
+    and from communication's DEFAULTS; dp is what tp, cp and pp leave.
+    PlanError for what cannot be.
     """
     s = dict(DEFAULTS)
     s.update(RUN)
     s.update(given)
-    s = params(s)
+    if "total" not in s:  # else it is known from another layout
+        s = params(s)
     s["params"] = s["total"]
     for name in ("gpus", "tp", "cp", "pp", "ep", "sequence", "micro_batch"):
         s[name] = whole(name, s[name])
