@@ -10,6 +10,7 @@ use no part of Python that MicroPython lacks (`tests/explore` runs both).
 
 NAMES = (
     "buckets",
+    "causal_mask",
     "checkpoint",
     "formats",
     "layouts",
