@@ -26,6 +26,8 @@ HATCH = {
     "never": "M1 1L7 7M1 7L7 1",
     "dropped": "M0 0L8 8M0 8L8 0",
     "empty": "M2 1v6M6 1v6",
+    "moving": "M1 2h3M5 6h3",
+    "slowest": "M0 0L8 8M0 8L8 0",
 }
 
 

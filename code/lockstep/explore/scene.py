@@ -39,6 +39,8 @@ KINDS = {
     "job_step": "the job's step",
     "dropped": "dropped",
     "empty": "empty places",
+    "moving": "a hop at work",
+    "slowest": "the hop that limits",
 }
 
 

@@ -1,0 +1,142 @@
+"""One sample's way from the bucket to the GPU: how long each hop works.
+
+All hops work at the same time, each on the samples of another step, so the
+slowest one sets the pace. A node has eight GPUs, whose step takes a second
+when its samples are there. A sample is as large in memory as in the store.
+"""
+
+from .scene import Lanes, Scene
+from .settings import Choice, Slider
+
+TITLE = "From the bucket to the GPU"
+GPUS = 8  # of a node
+CONNECTION = 90e6  # bytes/s of one request
+NVME, PINNED, PCIE = 10e9, 20e9, 50e9 * GPUS  # bytes/s of a node, assumed
+
+
+def count(value: float) -> str:
+    """A number of things."""
+    return f"{value:,}"
+
+
+def size(value: float) -> str:
+    """Bytes with three digits."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= unit:
+            return f"{value / unit:.3g} {name}"
+    return f"{value:.0f} B"
+
+
+def seconds(value: float) -> str:
+    """A time of a step, or of a hop."""
+    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+
+
+SETTINGS = [
+    Slider(
+        "sample",
+        "A sample",
+        [32e3, 110e3, 500e3, 2e6, 10e6],
+        32e3,
+        size,
+    ),
+    Slider(
+        "rate",
+        "Samples a GPU trains on per second",
+        [1, 10, 100, 1000, 2500],
+        1,
+        count,
+    ),
+    Choice(
+        "request",
+        "A request fetches",
+        [(8e6, "8 MB of a shard"), (0, "one sample"), (64e6, "64 MB")],
+    ),
+    Slider(
+        "flight",
+        "Requests in flight, per node",
+        [1, 4, 16, 64, 256, 1024],
+        16,
+        count,
+    ),
+    Slider(
+        "latency",
+        "Latency of a request",
+        [1, 10, 30, 100, 200],
+        100,
+        lambda value: f"{value} ms",
+    ),
+    Slider(
+        "nic",
+        "Network for data, per node",
+        [1.25, 3.125, 12.5, 50],
+        12.5,
+        lambda value: f"{value:g} GB/s",
+    ),
+    Slider(
+        "decode",
+        "CPU work on a sample",
+        [0.1, 1, 5, 20],
+        0.1,
+        lambda value: f"{value} ms",
+    ),
+    Slider("cores", "Cores that load", [8, 32, 64, 96], 64, count),
+]
+SCENES = [
+    ("text", "Tokens of text", ""),
+    (
+        "images",
+        "Images from shards",
+        "sample:110000.0,rate:2500,flight:64,decode:5",
+    ),
+    (
+        "single",
+        "Images one by one",
+        "sample:110000.0,rate:1000,request:0,flight:64,decode:1",
+    ),
+]
+
+
+def hops(values: dict) -> list:
+    """Each hop's name, and the samples per second that a node gets through."""
+    sample = values["sample"]
+    request = values["request"] or sample
+    reply = values["latency"] / 1e3 + request / CONNECTION
+    return [
+        ("Requests", values["flight"] / reply * request / sample),
+        ("Network", values["nic"] * 1e9 / sample),
+        ("NVMe", NVME / sample),
+        ("CPU", values["cores"] / (values["decode"] / 1e3)),
+        ("Pinning", PINNED / sample),
+        ("PCIe", PCIE / sample),
+    ]
+
+
+def draw(values: dict) -> Scene:
+    """How long each hop takes for the samples of one step."""
+    needed = values["rate"] * GPUS
+    times = [(name, needed / speed) for name, speed in hops(values)]
+    name, longest = max(times, key=lambda hop: hop[1])
+    rows = []
+    for hop, time in times:
+        kind = "slowest" if hop == name else "moving"
+        rows.append((hop, [(0, time, kind, "")]))
+    gpu = [(0, 1, "compute", "")]
+    if longest > 1:
+        gpu.append((1, longest, "waiting", ""))
+    rows.append(("GPUs", gpu))
+    end = max(1, longest)
+    waits = 1 - 1 / end
+    told = (
+        f"For the {needed:,} samples of a second of training, "
+        + ", ".join(f"{hop} takes {seconds(time)}" for hop, time in times)
+        + f". {name} limits, and GPUs wait for {waits:.0%} of the time."
+    )
+    numbers = [
+        ("a node needs", size(needed * values["sample"]) + "/s"),
+        ("limits", name),
+        ("its time for a step", seconds(longest)),
+        ("GPUs wait", f"{waits:.0%}"),
+    ]
+    panels = [Lanes("Time for one step's samples, hop by hop", rows)]
+    return Scene(panels, end, seconds, numbers, told)
