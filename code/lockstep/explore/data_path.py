@@ -5,6 +5,8 @@ slowest one sets the pace. A node has eight GPUs, whose step takes a second
 when its samples are there. A sample is as large in memory as in the store.
 """
 
+from lockstep.planner.figures import short
+
 from .scene import Lanes, Scene
 from .settings import Choice, Slider
 
@@ -23,21 +25,23 @@ def size(value: float) -> str:
     """Bytes with three digits."""
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if value >= unit:
-            return f"{value / unit:.3g} {name}"
+            return f"{short(round(value / unit, 2))} {name}"
     return f"{value:.0f} B"
 
 
 def seconds(value: float) -> str:
     """A time of a step, or of a hop."""
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    if value >= 1:
+        return f"{short(round(value, 2))} s"
+    return f"{short(round(value * 1e3, 1))} ms"
 
 
 SETTINGS = [
     Slider(
         "sample",
         "A sample",
-        [32e3, 110e3, 500e3, 2e6, 10e6],
-        32e3,
+        [32000, 110000, 500000, 2000000, 10000000],
+        32000,
         size,
     ),
     Slider(
@@ -50,7 +54,7 @@ SETTINGS = [
     Choice(
         "request",
         "A request fetches",
-        [(8e6, "8 MB of a shard"), (0, "one sample"), (64e6, "64 MB")],
+        [(8000000, "8 MB of a shard"), (0, "one sample")],
     ),
     Slider(
         "flight",
@@ -71,7 +75,7 @@ SETTINGS = [
         "Network for data, per node",
         [1.25, 3.125, 12.5, 50],
         12.5,
-        lambda value: f"{value:g} GB/s",
+        lambda value: f"{short(value)} GB/s",
     ),
     Slider(
         "decode",
@@ -87,12 +91,12 @@ SCENES = [
     (
         "images",
         "Images from shards",
-        "sample:110000.0,rate:2500,flight:64,decode:5",
+        "sample:110000,rate:2500,flight:64,decode:5",
     ),
     (
         "single",
         "Images one by one",
-        "sample:110000.0,rate:1000,request:0,flight:64,decode:1",
+        "sample:110000,rate:1000,request:0,flight:64,decode:1",
     ),
 ]
 
@@ -116,10 +120,13 @@ def draw(values: dict) -> Scene:
     """How long each hop takes for the samples of one step."""
     needed = values["rate"] * GPUS
     times = [(name, needed / speed) for name, speed in hops(values)]
-    name, longest = max(times, key=lambda hop: hop[1])
+    longest = max([time for _, time in times])
+    limit = "the GPUs"
+    if longest > 1:
+        limit = next(name for name, time in times if time == longest)
     rows = []
     for hop, time in times:
-        kind = "slowest" if hop == name else "moving"
+        kind = "slowest" if hop == limit else "moving"
         rows.append((hop, [(0, time, kind, "")]))
     gpu = [(0, 1, "compute", "")]
     if longest > 1:
@@ -130,13 +137,14 @@ def draw(values: dict) -> Scene:
     told = (
         f"For the {needed:,} samples of a second of training, "
         + ", ".join(f"{hop} takes {seconds(time)}" for hop, time in times)
-        + f". {name} limits, and GPUs wait for {waits:.0%} of the time."
+        + f". What limits: {limit}. GPUs wait for"
+        + f" {100 * waits:.0f} % of the time."
     )
     numbers = [
         ("a node needs", size(needed * values["sample"]) + "/s"),
-        ("limits", name),
-        ("its time for a step", seconds(longest)),
-        ("GPUs wait", f"{waits:.0%}"),
+        ("what limits", limit),
+        ("the slowest hop takes", seconds(longest)),
+        ("GPUs wait", f"{100 * waits:.0f} %"),
     ]
     panels = [Lanes("Time for one step's samples, hop by hop", rows)]
     return Scene(panels, end, seconds, numbers, told)
