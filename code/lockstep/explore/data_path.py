@@ -33,6 +33,8 @@ def seconds(value: float) -> str:
     """A time of a step, or of a hop."""
     if value >= 1:
         return f"{short(round(value, 2))} s"
+    if 0 < value < 1e-4:
+        return "under 0.1 ms"
     return f"{short(round(value * 1e3, 1))} ms"
 
 
@@ -40,15 +42,15 @@ SETTINGS = [
     Slider(
         "sample",
         "A sample",
-        [32000, 110000, 500000, 2000000, 10000000],
-        32000,
+        [33000, 110000, 500000, 2000000, 10000000],
+        110000,
         size,
     ),
     Slider(
         "rate",
         "Samples a GPU trains on per second",
         [1, 10, 100, 1000, 2500],
-        1,
+        2500,
         count,
     ),
     Choice(
@@ -60,7 +62,7 @@ SETTINGS = [
         "flight",
         "Requests in flight, per node",
         [1, 4, 16, 64, 256, 1024],
-        16,
+        64,
         count,
     ),
     Slider(
@@ -81,23 +83,15 @@ SETTINGS = [
         "decode",
         "CPU work on a sample",
         [0.1, 1, 5, 20],
-        0.1,
+        5,
         lambda value: f"{value} ms",
     ),
     Slider("cores", "Cores that load", [8, 32, 64, 96], 64, count),
 ]
 SCENES = [
-    ("text", "Tokens of text", ""),
-    (
-        "images",
-        "Images from shards",
-        "sample:110000,rate:2500,flight:64,decode:5",
-    ),
-    (
-        "single",
-        "Images one by one",
-        "sample:110000,rate:1000,request:0,flight:64,decode:1",
-    ),
+    ("text", "Tokens of text", "sample:33000,rate:1,flight:16,decode:0.1"),
+    ("images", "Images from shards", ""),
+    ("single", "Images one by one", "rate:1000,request:0,decode:1"),
 ]
 
 
@@ -135,8 +129,8 @@ def draw(values: dict) -> Scene:
     end = max(1, longest)
     waits = 1 - 1 / end
     told = (
-        f"For the {needed:,} samples of a second of training, "
-        + ", ".join(f"{hop} takes {seconds(time)}" for hop, time in times)
+        f"Time for the {needed:,} samples that a node trains on in a second: "
+        + ", ".join(f"{hop} {seconds(time)}" for hop, time in times)
         + f". What limits: {limit}. GPUs wait for"
         + f" {100 * waits:.0f} % of the time."
     )
@@ -146,5 +140,5 @@ def draw(values: dict) -> Scene:
         ("the slowest hop takes", seconds(longest)),
         ("GPUs wait", f"{100 * waits:.0f} %"),
     ]
-    panels = [Lanes("Time for one step's samples, hop by hop", rows)]
+    panels = [Lanes("Time for a step's samples", rows)]
     return Scene(panels, end, seconds, numbers, told)
