@@ -31,6 +31,7 @@ SHOWN = {
     "ring": "concepts/collectives/",
     "buckets": "concepts/data-parallelism/",
     "checkpoint": "reliability/checkpointing/",
+    "data-path": "concepts/data-at-scale/",
     "memory-step": "concepts/memory/",
     "pipeline": "concepts/pipeline-parallelism/",
     "router": "concepts/mixture-of-experts/",
