@@ -89,8 +89,8 @@ SETTINGS = [
     Slider("cores", "Cores that load", [8, 32, 64, 96], 64, count),
 ]
 SCENES = [
-    ("text", "Tokens of text", "sample:33000,rate:1,flight:16,decode:0.1"),
     ("images", "Images from shards", ""),
+    ("text", "Tokens of text", "sample:33000,rate:1,flight:16,decode:0.1"),
     ("single", "Images one by one", "rate:1000,request:0,decode:1"),
 ]
 
