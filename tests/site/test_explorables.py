@@ -32,6 +32,7 @@ SHOWN = {
     "buckets": "concepts/data-parallelism/",
     "layouts": "concepts/parallelism/",
     "checkpoint": "reliability/checkpointing/",
+    "data-path": "concepts/data-at-scale/",
     "memory-step": "concepts/memory/",
     "pipeline": "concepts/pipeline-parallelism/",
     "router": "concepts/mixture-of-experts/",

@@ -12,6 +12,7 @@ NAMES = (
     "buckets",
     "causal_mask",
     "checkpoint",
+    "data_path",
     "formats",
     "layouts",
     "loader",

@@ -34,6 +34,8 @@ HATCH = {
     "recompute": "M-2 6L6 -2M2 10L10 2",
     "exposed": "M0 4h8",
     "overfull": "M0 0L8 8M0 8L8 0",
+    "moving": "M1 2h3M5 6h3",
+    "slowest": "M0 0L8 8M0 8L8 0",
 }
 
 

@@ -58,6 +58,8 @@ KINDS = {
     "exposed": "communication that nothing hides",
     "fits": "a layout that fits",
     "overfull": "a layout too large",
+    "moving": "a hop at work",
+    "slowest": "the hop that limits",
 }
 
 
