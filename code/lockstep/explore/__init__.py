@@ -11,6 +11,7 @@ use no part of Python that MicroPython lacks (`tests/explore` runs both).
 NAMES = (
     "buckets",
     "checkpoint",
+    "launches",
     "loader",
     "memory_step",
     "pipeline",

@@ -197,18 +197,31 @@ def regional(blocks: int, each: bool) -> Captured:
 
 
 # --8<-- [start:ddp]
-def ddp_events(bucket_mb: float, split: bool) -> tuple[int, list[str]]:
+def ddp_events(
+    bucket_mb: float, split: bool, where: str = "wrapper"
+) -> tuple[int, list[str]]:
     """Graphs of a compiled DDP model, and the order in which its second
-    backward pass runs graphs and hands buckets to the network."""
+    backward pass runs graphs and hands buckets to the network.
+
+    Args:
+        bucket_mb: the size of DDP's buckets, in MiB.
+        split: whether DDPOptimizer may break the graph.
+        where: what is compiled: the wrapper, the model within, or each block.
+    """
     mode = "ddp_optimizer" if split else "no_optimization"
     with fresh(optimize_ddp=mode) as log:
-        model = DistributedDataParallel(stack(), bucket_cap_mb=bucket_mb)
+        inner = stack()
+        model = DistributedDataParallel(inner, bucket_cap_mb=bucket_mb)
         model.register_comm_hook(log, noting)
-        quick = torch.compile(model, backend=log.both)
-        x = torch.randn(4, WIDTH)
+        if where == "blocks":
+            compile_each(inner, log.both)
+        else:
+            chosen = model if where == "wrapper" else inner
+            chosen.compile(backend=log.both)
+        x = torch.randn(4, WIDTH, requires_grad=True)
         for _ in range(2):  # DDP orders its buckets anew after the first
             log.events.clear()
-            quick(x).square().mean().backward()
+            model(x).square().mean().backward()
         graphs = len(log.graphs)
         events = [event for event in log.events if event != "forward"]
     return graphs, events
@@ -238,7 +251,7 @@ def fsdp_graphs(each: bool) -> tuple[int, list[float]]:
         fully_shard(model)
         if not each:
             model.compile(backend=log.backend)
-        y = model(torch.ones(4, WIDTH))
+        y = model(torch.ones(4, WIDTH, requires_grad=True))
         y.mean().backward()
         return len(log.graphs), y[0].tolist()
 
@@ -313,6 +326,8 @@ def main() -> None:
         graphs, events = in_a_group(2, ddp_events, cap, split)[0]
         how = "on" if split else "off"
         print(f"DDPOptimizer {how}, buckets of {cap} MiB:", *events)
+    _, events = in_a_group(2, ddp_events, BUCKET_MB, False, "blocks")[0]
+    print("each block compiled:", *events)
     for each in (True, False):
         found = in_a_group(2, fsdp_graphs, each)[0][0]
         how = "each block, then sharded" if each else "sharded, then the whole"
