@@ -73,7 +73,7 @@ def run(values: dict, way: str) -> tuple:
 
 
 def idle(values: dict, way: str) -> float:
-    """The part of the time until the last kernel ends in which the GPU waits."""
+    """The share of the time to the last kernel's end that the GPU waits."""
     _, kernels = run(values, way)
     return 1 - sum(end - start for start, end in kernels) / kernels[-1][1]
 

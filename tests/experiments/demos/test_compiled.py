@@ -16,6 +16,7 @@ from lockstep.experiments.demos.compiled import (
     graphs_of_lengths,
     late,
     read,
+    refused,
     regional,
     stack,
     uneven,
@@ -79,6 +80,12 @@ def test_ddp_breaks_the_graph_where_buckets_end(where: str) -> None:
     assert ddp(BUCKET_MB, True, where) == 3 * ["backward", "bucket"]
 
 
+def test_the_first_graph_ends_at_one_mebibyte_whatever_a_bucket_holds() -> None:
+    """With buckets of 25 MiB, into which the whole model fits, its backward
+    pass runs two graphs, and the only bucket leaves after both."""
+    assert ddp(25, True) == ["backward", "backward", "bucket"]
+
+
 def test_without_ddp_optimizer_all_buckets_leave_at_the_end() -> None:
     """With DDPOptimizer switched off there is one backward graph, and all
     three buckets leave after it: nothing is left to overlap with."""
@@ -99,6 +106,15 @@ def test_blocks_compiled_before_fsdp_share_a_graph() -> None:
     assert graphs == 1
     eager = stack()(torch.ones(4, 256))[0].tolist()
     assert y == pytest.approx(eager, abs=1e-5)
+
+
+def test_a_sharded_model_is_not_one_graph() -> None:
+    """On two ranks, a model whose blocks are sharded by `fully_shard` and that
+    is compiled with `fullgraph=True` is refused, for a function in FSDP's hook
+    that Dynamo is told to leave alone. Without `fullgraph` one graph is
+    captured, a block's."""
+    assert "skipped" in ranks.run_ranks(2, grouped, refused)[0]
+    assert ranks.run_ranks(2, grouped, fsdp_graphs, False)[0][0] == 1
 
 
 def test_a_checkpoint_may_lie_within_the_graph_or_around_it() -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 import torch._dynamo
 import torch.distributed as dist
-from functorch.compile import make_boxed_func
+from torch._functorch.aot_autograd import make_boxed_func
 from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.distributed.fsdp import fully_shard
@@ -42,7 +42,7 @@ class Log:
     def backend(self, graph: Any, inputs: Any) -> Callable[..., Any]:
         """Of Dynamo: the forward graph, before autograd sees it."""
         self.graphs.append(graph)
-        return graph.forward  # type: ignore[no-any-return]
+        return graph.forward
 
     def noted(self, event: str) -> Callable[..., Any]:
         """A compiler for AOTAutograd whose graphs note each run."""
@@ -257,13 +257,27 @@ def fsdp_graphs(each: bool) -> tuple[int, list[float]]:
 
 
 # --8<-- [end:fsdp]
+def refused() -> str:
+    """What Dynamo says when a sharded stack is to be one graph."""
+    model = stack()
+    for block in model.blocks:
+        fully_shard(block)
+    with fresh() as log:
+        model.compile(backend=log.backend, fullgraph=True)
+        try:
+            model(torch.ones(4, WIDTH, requires_grad=True))
+        except torch._dynamo.exc.Unsupported as error:
+            return str(error)
+    return "one graph"
+
+
 def checkpointed(inside: bool) -> Captured:
     """A block under activation checkpointing: compiled together with it, or
     a compiled block that is recomputed by eager code."""
     block = stack(1).blocks[0]
 
     def wrapped(x: Tensor) -> Tensor:
-        return checkpoint(block, x, use_reentrant=False)  # type: ignore[no-any-return]
+        return checkpoint(block, x, use_reentrant=False)
 
     x = torch.ones(4, WIDTH, requires_grad=True)
     with fresh() as log:

@@ -9,6 +9,7 @@ Python loop is slow; what is shown is what is kept, never the speed.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -78,7 +79,7 @@ class TiledAttention(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out, log = ctx.saved_tensors
         tile, scale = ctx.tile, 1 / math.sqrt(q.shape[1])
         gq, gk, gv = (torch.zeros_like(x) for x in (q, k, v))
@@ -139,7 +140,7 @@ class LossInPieces(torch.autograd.Function):
         return loss / len(x)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         of_x, of_weight = ctx.saved_tensors
         return g * of_x, g * of_weight, None, None
 
@@ -198,14 +199,14 @@ def tensors(*shapes: tuple[int, int]) -> list[Tensor]:
 
 def tiled(q: Tensor, k: Tensor, v: Tensor, tile: int = 16) -> Tensor:
     """TiledAttention with tiles of a size."""
-    return TiledAttention.apply(q, k, v, tile)  # type: ignore[no-any-return]
+    return TiledAttention.apply(q, k, v, tile)
 
 
 def pieces(
     x: Tensor, weight: Tensor, targets: Tensor, piece: int = 32
 ) -> Tensor:
     """LossInPieces with pieces of a size."""
-    return LossInPieces.apply(x, weight, targets, piece)  # type: ignore[no-any-return]
+    return LossInPieces.apply(x, weight, targets, piece)
 
 
 def main() -> None:
@@ -214,9 +215,9 @@ def main() -> None:
         inputs = tensors(*[(length, 16)] * 3)
         print(
             f"{length} tokens: largest tensor",
-            largest(lambda inputs=inputs: plain_attention(*inputs)),
+            largest(partial(plain_attention, *inputs)),
             "plain,",
-            largest(lambda inputs=inputs: tiled(*inputs)),
+            largest(partial(tiled, *inputs)),
             "in tiles",
         )
     x, weight = tensors((256, 16), (1000, 16))
