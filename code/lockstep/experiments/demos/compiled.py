@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import torch
 import torch._dynamo
 import torch.distributed as dist
-from torch._functorch.aot_autograd import make_boxed_func
 from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint

@@ -212,12 +212,12 @@ def pieces(
 def main() -> None:
     """Print the largest tensors, and the errors in bf16."""
     for length in (128, 256, 512):
-        inputs = tensors(*[(length, 16)] * 3)
+        q, k, v = tensors(*[(length, 16)] * 3)
         print(
             f"{length} tokens: largest tensor",
-            largest(partial(plain_attention, *inputs)),
+            largest(partial(plain_attention, q, k, v)),
             "plain,",
-            largest(partial(tiled, *inputs)),
+            largest(partial(tiled, q, k, v)),
             "in tiles",
         )
     x, weight = tensors((256, 16), (1000, 16))
