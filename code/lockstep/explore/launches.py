@@ -42,7 +42,7 @@ SETTINGS = [
 SCENES = [
     ("bound", "Launch-bound", ""),
     ("large", "Memory-bound", "bytes:67108864"),
-    ("slow", "A slow host", "launch:20,bytes:16000000"),
+    ("slow", "A slow host", "bytes:16000000,launch:20"),
 ]
 WAYS = "one by one", "CUDA graph", "fused"
 
