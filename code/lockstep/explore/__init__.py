@@ -15,6 +15,7 @@ NAMES = (
     "data_path",
     "formats",
     "layouts",
+    "launches",
     "loader",
     "loss_scale",
     "memory_step",

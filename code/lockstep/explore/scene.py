@@ -17,6 +17,7 @@ KINDS = {
     "gather": "gathering weights",
     "reduce": "reducing gradients",
     "update": "updating weights",
+    "launch": "launching kernels",
     "waiting": "waiting",
     "weights": "weights, own part",
     "gathered": "weights, gathered",
