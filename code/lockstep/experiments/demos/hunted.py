@@ -78,6 +78,7 @@ class BeforeReduce:
     def __init__(self, model: DistributedDataParallel) -> None:
         self.found: list[str] = []
         self.names = {p: n for n, p in model.module.named_parameters()}
+        self.group = model.process_group
         model.register_comm_hook(self, BeforeReduce.look)
 
     def look(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
@@ -87,7 +88,7 @@ class BeforeReduce:
         ):
             if not gradient.isfinite().all():
                 self.found.append(self.names[param])
-        return allreduce_hook(dist.group.WORLD, bucket)
+        return allreduce_hook(self.group, bucket)
 
     def everywhere(self) -> dict[int, list[str]]:
         """What each rank found, by rank; a collective."""

@@ -235,7 +235,7 @@ def train(cause: Cause, steps: int = STEPS) -> Iterator[Seen]:
             each.mean().item(),
             (each.max() / each.median()).item(),
             norm.item(),
-            max(block.attention.largest for block in model.blocks),
+            max(m.largest for m in model.modules() if isinstance(m, Attention)),
             (change.float().norm() / before.float().norm()).item(),
             ahead,
             (change != 0).float().mean().item(),
