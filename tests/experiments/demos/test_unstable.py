@@ -12,6 +12,7 @@ from lockstep.experiments.demos.unstable import (
     EVENT,
     RECORDED,
     RUNS,
+    WARMUP,
     WITHOUT,
     Seen,
     Transformer,
@@ -54,6 +55,20 @@ def near(name: str) -> None:
             assert at == told[probe], (name, probe)
         else:
             assert abs(at - told[probe]) <= max(3, 0.3 * told[probe])
+
+
+def test_what_probes_say_of_a_healthy_run() -> None:
+    """After the warm-up the healthy run's worst sample stays below five times
+    the median, its update between 0.5 and 3 % of the weights, its gradient
+    norm between 0.1 and 1.1, its largest logit below 30; the gradient is less
+    than twice its moment, and nearly all weights move."""
+    for seen in run("healthy")[WARMUP:]:
+        assert seen.worst < 5
+        assert 0.005 < seen.update < 0.03
+        assert 0.1 < seen.gradient < 1.1
+        assert seen.logit < 30
+        assert seen.ahead < 2
+        assert seen.moved > 0.95
 
 
 def test_a_bad_batch_shows_in_its_samples_alone() -> None:

@@ -245,15 +245,15 @@ def train(cause: Cause, steps: int = STEPS) -> Iterator[Seen]:
 # --8<-- [start:jump]
 def largest_update(beta2: float, jump: float = 1000, steps: int = 100) -> float:
     """Adam's largest update, in learning rates, after a gradient that was 1 for
-    2,000 steps has become `jump`."""
+    8,000 steps has become `jump`."""
     weight = nn.Parameter(torch.zeros(()))
     adam = torch.optim.Adam([weight], 1.0, (0.9, beta2))
     largest = 0.0
-    for step in range(2000 + steps):
-        weight.grad = torch.tensor(1.0 if step < 2000 else jump)
+    for step in range(8000 + steps):
+        weight.grad = torch.tensor(1.0 if step < 8000 else float(jump))
         before = weight.item()
         adam.step()
-        if step >= 2000:
+        if step >= 8000:
             largest = max(largest, abs(weight.item() - before))
         weight.data.zero_()
     return largest
