@@ -109,13 +109,14 @@ def lines(
     x: Axis,
     y: Axis,
     rules: Mapping[str, float] | None = None,
+    high: float = 190,
 ) -> Drawing:
     """Lines and marks over two axes, and upright rules with a name at `x`."""
 
     def draw(canvas: Canvas) -> None:
         canvas.legend([one.label for one in series], sample)
         canvas.text(2, canvas.y + 12, y.label)
-        top, bottom = canvas.y + 26, canvas.y + 26 + 190
+        top, bottom = canvas.y + 26, canvas.y + 26 + high
         left = 10 + max(canvas.long(y.say(tick)) for tick in y.ticks)
         right = canvas.width - 12
         for tick in y.ticks:
@@ -143,6 +144,16 @@ def lines(
             canvas.line(i, [(at, middle), (at + 22, middle)])
         if series[i].marks:
             canvas.mark(i, at + 11, middle)
+
+    return draw
+
+
+def stacked(*drawings: Drawing) -> Drawing:
+    """Drawings below one another, of the same width."""
+
+    def draw(canvas: Canvas) -> None:
+        for one in drawings:
+            one(canvas)
 
     return draw
 

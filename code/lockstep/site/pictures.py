@@ -24,11 +24,13 @@ from lockstep.site.charts import (
     intervals,
     lanes,
     lines,
+    stacked,
     ticks,
 )
 
 RESULTS = Path(experiments.__file__).parent
 LOSSES = RESULTS / "demos" / "resumed.json"
+SPIKES = RESULTS / "demos" / "unstable.json"
 BENCHMARK = RESULTS / "benchmarks" / "result.json"
 PROTEINS = RESULTS / "studies" / "protein_lm.json"
 SPLITS = RESULTS / "studies" / "splits.json"
@@ -193,6 +195,56 @@ def loss() -> Chart:
             ),
         ],
     )
+
+
+def spike(
+    cause: str, title: str, probe: str, axis: Sequence[float], log: bool
+) -> Callable[[], Chart]:
+    """The loss and the telling probe of a run with a cause of instability,
+    above one another, each beside the same run without the cause."""
+
+    def draw() -> Chart:
+        curves = data(SPIKES)["curves"][cause]
+        both = [
+            [
+                Series(
+                    "without the cause" if "without" in key else "with it",
+                    [*enumerate(curves[key])],
+                    marks=False,
+                )
+                for key in keys
+            ]
+            for keys in (("loss", "without"), ("probe", "probe_without"))
+        ]
+        steps = Axis("step", [0, 60, 120, 180, 240])
+        shown = [*range(0, 240, 20), 161, 165]
+        rows = [
+            [
+                str(at),
+                *(
+                    f"{curves[key][at]:.3g}"
+                    for key in ("loss", "without", "probe", "probe_without")
+                ),
+            ]
+            for at in sorted(shown)
+        ]
+        least, most = min(curves["probe"]), max(curves["probe"])
+        return Chart(
+            title,
+            f"Two panels over 240 steps. Above, the loss with and without the"
+            f" cause. Below, {probe}: between {least:.3g} and {most:.3g} with"
+            f" the cause, up to {max(curves['probe_without']):.3g} without it.",
+            stacked(
+                lines(both[0], steps, Axis("loss", [0, 1, 2, 3, 4]), high=90),
+                lines(both[1], steps, Axis(probe, axis, log=log), high=90),
+            ),
+            [
+                ["step", "loss", "loss without", "probe", "probe without"],
+                *rows,
+            ],
+        )
+
+    return draw
 
 
 def neighbors() -> Chart:
@@ -408,6 +460,41 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "memory": memory,
     "bubble": bubble,
     "loss": loss,
+    "spike-batch": spike(
+        "bad batch",
+        "A bad batch at step 160",
+        "worst sample, of the median loss",
+        [0, 2, 4, 6, 8],
+        False,
+    ),
+    "spike-rate": spike(
+        "rate too high",
+        "A learning rate ten times as high, without warm-up",
+        "update / weights",
+        [0.001, 0.01, 0.1, 1],
+        True,
+    ),
+    "spike-moments": spike(
+        "stale moments",
+        "Gradients 100 times as large from step 160 on, β₂ = 0.999",
+        "gradient ahead of its moment",
+        [0.1, 1, 10, 100],
+        True,
+    ),
+    "spike-logits": spike(
+        "attention logits",
+        "Queries, keys and values that learn 30 times as fast",
+        "largest attention logit",
+        [1, 10, 100, 1000, 10000, 100000],
+        True,
+    ),
+    "spike-bf16": spike(
+        "bf16 weights",
+        "Weights kept in bf16, against fp32",
+        "share of weights that move",
+        [0, 0.25, 0.5, 0.75, 1],
+        False,
+    ),
     "benchmark": benchmark,
     "neighbors": neighbors,
     "proteins": proteins,
