@@ -1,7 +1,6 @@
 """Our attention over a split sequence beside torch's: the same results, and
 what it sends and computes."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -132,53 +131,6 @@ def test_torchs_ring_has_the_same() -> None:
     """Our ring attention has the outputs and gradients of torch's own ring."""
     for found in ranks.run_ranks(4, beside_torchs_ring):
         assert max(found) < 1e-5
-
-
-def grouped_heads() -> list[float]:
-    """Four heads of queries for two of keys and values, gathered."""
-    found = []
-    with joined(30, ranks.store()) as me:
-        q, k, v, grad = drawn(32)
-        whole = [q, k[:, :2], v[:, :2], grad]
-        act = partial(
-            F.scaled_dot_product_attention, is_causal=True, enable_gqa=True
-        )
-        alone = both_passes(act, whole)
-        for positions in orders(32, me.rank, me.world_size):
-            mine = [x[:, :, positions] for x in whole]
-            got = both_passes(ours.gathered_attention, mine, positions)
-            found += farthest(got, [x[:, :, positions] for x in alone])
-    return found
-
-
-def test_keys_gathered_first_give_the_same() -> None:
-    """On four ranks, with two heads of keys and values for four of queries,
-    attention to gathered keys has one process's outputs and gradients, in
-    contiguous, zig-zag and striped order."""
-    for found in ranks.run_ranks(4, grouped_heads):
-        assert max(found) < 1e-5
-
-
-def gathered_sends() -> int:
-    """Bytes of a forward pass with gathered keys and values, by the kernel."""
-    with joined(60, ranks.store()) as me:
-        positions = ours.zigzag_positions(LENGTH, me.rank, me.world_size)
-        q, k, v, _ = (x[:, :, positions] for x in drawn(LENGTH))
-
-        def work() -> object:
-            return ours.gathered_attention(q, k[:, :1], v[:, :1], positions)
-
-        work()  # connects
-        return wire.sent(work)
-
-
-def test_a_gather_sends_each_block_to_all() -> None:
-    """On four ranks, with one head of keys and values for four of queries, a
-    gather sends a rank's keys and values three times."""
-    block = 2 * 2 * (LENGTH // 4) * 8 * 4  # k and v, batch, tokens, dim, fp32
-    places = 3 * 8 * LENGTH // 4
-    for found in ranks.run_ranks(4, gathered_sends):
-        assert found == pytest.approx(3 * block + places, **SLACK)
 
 
 def torchs_context() -> str:

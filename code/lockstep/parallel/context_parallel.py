@@ -6,11 +6,10 @@ sequence. They ascend, and no more is asked of how the sequence is split.
 
 `ring_attention` is Liu et al. 2023, https://arxiv.org/abs/2310.01889, with the
 backward pass of Dao et al. 2022, https://arxiv.org/abs/2205.14135.
-`ulysses_attention` is Jacobs et al. 2023, https://arxiv.org/abs/2309.14509.
-`gathered_attention` and the zig-zag order are those of Llama 3,
-https://arxiv.org/abs/2407.21783, 3.3.2. The first two send what `lockstep plan
-run --cp` says, and all send besides each token's position (8 bytes) once to
-every rank.
+`ulysses_attention` is Jacobs et al. 2023, https://arxiv.org/abs/2309.14509. The
+zig-zag order is that of Llama 3, https://arxiv.org/abs/2407.21783, 3.3.2.
+Both send what `lockstep plan run --cp` says, and besides each token's position
+(8 bytes) once to every rank.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .collectives import Group, place
-from .tensor_parallel import enter
 
 HEADS, SEQUENCE = -3, -2  # of a tensor (…, heads, sequence, head_dim)
 
@@ -264,26 +262,3 @@ def ulysses_attention(
 
 
 # --8<-- [end:ulysses]
-# --8<-- [start:gathered]
-def gathered_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    positions: Tensor,
-    group: Group = None,
-) -> Tensor:
-    """Causal attention of this rank's queries to the keys and values of all
-    ranks, gathered first. `k` and `v` may have fewer heads than `q`.
-
-    Returns:
-        (batch, heads, local sequence, head_dim), in the dtype of `q`.
-    """
-    positions = positions.to(q.device)
-    places = gathered(positions, group).flatten()
-    # Backward, each rank sums the gradients of its own keys.
-    k, v = enter(torch.stack((k, v)), group, sequence_parallel=True)
-    earlier = places <= positions[:, None]
-    return F.scaled_dot_product_attention(q, k, v, earlier, enable_gqa=True)
-
-
-# --8<-- [end:gathered]

@@ -14,10 +14,13 @@ from torch import Tensor, nn
 
 from lockstep.bio.protein_lm import rotary, turned
 from lockstep.instruments.forked import in_a_group
+from lockstep.parallel.collectives import Group
 from lockstep.parallel.context_parallel import (
+    gathered,
     ring_attention,
     zigzag_positions,
 )
+from lockstep.parallel.tensor_parallel import enter
 
 RANKS = 2
 LENGTH, PADDING, WORDS, HIDDEN, HEADS = 32, 6, 16, 32, 2
@@ -75,6 +78,30 @@ def sequences() -> Tensor:
     return torch.randint(WORDS, (2, LENGTH), generator=drawn)
 
 
+# --8<-- [start:gathered]
+def gathered_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    positions: Tensor,
+    group: Group = None,
+) -> Tensor:
+    """Causal attention of this rank's queries to the keys and values of all
+    ranks, gathered first (Llama 3, https://arxiv.org/abs/2407.21783, 3.3.2).
+    `k` and `v` may have fewer heads than `q`.
+
+    Returns:
+        (batch, heads, local sequence, head_dim), in the dtype of `q`.
+    """
+    positions = positions.to(q.device)
+    places = gathered(positions, group).flatten()
+    # Backward, each rank sums the gradients of its own keys.
+    k, v = enter(torch.stack((k, v)), group, sequence_parallel=True)
+    earlier = places <= positions[:, None]
+    return F.scaled_dot_product_attention(q, k, v, earlier, enable_gqa=True)
+
+
+# --8<-- [end:gathered]
 # --8<-- [start:labels]
 def labels_of(tokens: Tensor) -> Tensor:
     """What follows each token, of whole sequences: shift first, then divide."""
