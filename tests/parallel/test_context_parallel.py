@@ -90,6 +90,8 @@ def beside_one_process(name: str, dtype: torch.dtype) -> list[float]:
 def test_one_process_has_the_same(
     name: str, world: int, dtype: torch.dtype, most: float
 ) -> None:
+    """Ring attention and Ulysses have one process's outputs and gradients, in
+    contiguous, zig-zag and striped order, causal and not."""
     for found in ranks.run_ranks(world, beside_one_process, name, dtype):
         assert max(found) < most
 

@@ -31,6 +31,7 @@ SHOWN = {
     "ring": "concepts/collectives/",
     "buckets": "concepts/data-parallelism/",
     "layouts": "concepts/parallelism/",
+    "causal-mask": "concepts/context-parallelism/",
     "checkpoint": "reliability/checkpointing/",
     "data-path": "concepts/data-at-scale/",
     "memory-step": "concepts/memory/",
