@@ -38,6 +38,7 @@ SHOWN = {
     "pipeline": "concepts/pipeline-parallelism/",
     "router": "concepts/mixture-of-experts/",
     "formats": "concepts/low-precision/",
+    "launches": "concepts/compile/",
     "loss-scale": "concepts/low-precision/",
 }
 PHONE: Any = {"width": 360, "height": 800}

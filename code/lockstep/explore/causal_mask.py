@@ -120,8 +120,8 @@ def draw(values: dict) -> Scene:
         f" ranks wait for {100 * idle:.0f} % of it."
     )
     panels = [
-        Lanes("Queries from first to last, and the keys that they see", mask),
-        Lanes("Each rank's steps, by whose keys it has", rows),
+        Lanes("Queries in order, and keys they see", mask),
+        Lanes("Steps of each rank, by whose keys", rows),
     ]
     return Scene(
         panels,
