@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from lockstep.experiments.demos import compiled
 from lockstep.experiments.demos.compiled import (
     BLOCKS,
     BUCKET_MB,
@@ -33,6 +34,17 @@ def grouped(work: Any, *args: Any) -> Any:
     """`work(*args)` in a group of all ranks."""
     with joined(30, ranks.store()):
         return work(*args)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_selection_computes_what_a_branch_does(sign: int) -> None:
+    """Without a compiler, too: for sums of either sign, `torch.where` selects
+    what the branch returns, and a number that is read scales it alike."""
+    x = sign * torch.tensor([0.5, 1.0])
+    y = 2 * x.sin()
+    assert torch.equal(compiled.whole(x), compiled.broken(x))
+    assert torch.equal(compiled.whole(x), y + sign)
+    assert torch.allclose(compiled.read(x), (y + 1) / y.abs().max())
 
 
 def test_a_branch_on_data_breaks_the_graph() -> None:

@@ -126,14 +126,12 @@ def patiently(
     """What `read` returns, asked again after a failure: each time after a
     random part of a pause that doubles, so that readers do not return at once.
     """
-    for attempt in range(tries):
+    for attempt in range(tries - 1):
         try:
             return read()
         except FAILURES:
-            if attempt == tries - 1:
-                raise
             time.sleep(chance.uniform(0, 0.002 * 2**attempt))
-    raise AssertionError("unreachable")
+    return read()
 
 
 # --8<-- [end:get]
