@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,3 +74,12 @@ def test_the_right_page_is_found_first(
             if found[:1] != [address(page)]:
                 wrong[query] = (page, found[:3])
     assert not wrong, wrong
+
+
+def test_every_beginning_of_a_word_is_answered(
+    search: Callable[[str], list[str]],
+) -> None:
+    """A letter asks for every word that begins with it, also for one that the
+    index made up, which would leave the query without an answer."""
+    characters = string.ascii_lowercase + string.digits
+    assert [each for each in characters if not search(each)] == []

@@ -6,13 +6,28 @@ A page's front matter may name, as `tags`, what readers call its subject.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.pages import Page
 
 _REFERENCE = "reference/api/"
 _IN_FRONT = ("reference/api/index.md", "reference/api/cli/")
 _QUESTIONS = "practice/questions/"
 _BEHIND, _LAST = 0.6, 0.3
+# Lunr merges the nodes of its index that it names alike, and a name is each
+# edge's letter and the number of the node behind it, with nothing in between:
+# "1" to node 23 and "12" to node 3 are one. Words with digits so come to be
+# mixed, and a query that reaches a word that does not exist answers nothing
+# (olivernn/lunr.js, issue 503, describes the like).
+_SEPARATED = """
+lunr.TokenSet.prototype.toString = function () {
+  if (this._str) return this._str
+  const edges = Object.keys(this.edges).sort()
+  const named = edges.map(letter => letter + this.edges[letter].id)
+  return [this.final, ...named].join(" ")
+}
+"""
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
@@ -28,6 +43,15 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
     if not _words(name) & _words(title):
         page.meta["tags"] = [*page.meta.get("tags", []), name]
     return html
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Mend how the search's worker indexes words with digits."""
+    workers = Path(config.site_dir) / "assets" / "javascripts" / "workers"
+    for worker in workers.glob("search.*.js"):
+        script = worker.read_text("utf-8")
+        if _SEPARATED not in script:  # a dirty build copies it once
+            worker.write_text(script + _SEPARATED, "utf-8")
 
 
 def _words(text: str) -> set[str]:
