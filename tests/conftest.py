@@ -66,11 +66,19 @@ SLOW = [
 ]
 
 
+# Names the tests that together run every line that a page shows, one in a line:
+# `make test-all` asks coverage of them alone.
+COVERING = ROOT / "tests/covering.txt"
+
+
 @pytest.hookimpl(tryfirst=True)  # before those that are not asked for leave
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow, and what one worker is to run."""
+    """Mark what is slow, what covers, and what one worker is to run."""
     slow = [ROOT / one for one in SLOW]
+    covering = set(COVERING.read_text("utf-8").splitlines())
     for item in items:
+        if item.nodeid in covering:
+            item.add_marker(pytest.mark.covering)
         if any(item.path.is_relative_to(one) for one in slow):
             item.add_marker(pytest.mark.slow)
         if isinstance(item, pytest.Function) and _shares(item):

@@ -9,6 +9,7 @@ from lockstep.bio.generation import Chain, Counts, counts
 from lockstep.experiments.studies import generation as study
 from lockstep.instruments.forked import in_a_group
 from lockstep.trainer.process import joined
+from tests.conftest import daily
 from tests.ranks import run_ranks, store
 
 DRAWN = ["A", "B", None, "A", "C", "D", "B", "E", None, "A", "F", "G"]
@@ -26,7 +27,7 @@ def counted(cut: str) -> Counts:
         return counts(DRAWN[rank::world], TRAINING[rank::world])
 
 
-@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("world", daily([1, 2, 3], 1, 3))
 @pytest.mark.parametrize("cut", ["dealt", "all on one"])
 def test_a_cut_changes_no_count(world: int, cut: str) -> None:
     """However the generated molecules are divided among ranks, every rank ends

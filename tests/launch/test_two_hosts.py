@@ -65,9 +65,13 @@ def went_on_alone(hosts: Hosts) -> None:
     assert report.steps == 400
 
 
+WITH_STORE = "host-2", "host-1", "host-1", 2
+WITH_STORE_ELSEWHERE = "host-1", "host-2", "switch", 1
+
+
 @pytest.mark.parametrize(
     ("lost", "left", "store", "per_host"),
-    [("host-2", "host-1", "host-1", 2), ("host-1", "host-2", "switch", 1)],
+    daily([WITH_STORE, WITH_STORE_ELSEWHERE], WITH_STORE_ELSEWHERE),
 )
 def test_a_killed_host_leaves_the_job_to_the_other(
     lost: str, left: str, store: str, per_host: int, tmp_path: Path

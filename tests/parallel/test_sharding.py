@@ -19,6 +19,7 @@ from lockstep.planner.communication import communication
 from lockstep.planner.memory import BYTES, OPTIMIZERS, memory
 from lockstep.trainer.process import joined
 from tests import ranks
+from tests.conftest import daily
 
 WIDTH = 12  # which every number of ranks here divides
 # Of a model, for the planner: what does not concern sharding is 1 or 0.
@@ -97,7 +98,9 @@ def trained(theirs: bool, low: Any, width: int) -> tuple[list[Any], float]:
 
 
 @pytest.mark.parametrize("low", [None, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("world", "width"), [(1, 5), (2, WIDTH), (3, 7)])
+@pytest.mark.parametrize(
+    ("world", "width"), daily([(1, 5), (2, WIDTH), (3, 7)], (2, WIDTH))
+)
 def test_it_trains_what_fully_shard_trains(
     world: int, width: int, low: Any
 ) -> None:

@@ -131,14 +131,19 @@ class Site(NamedTuple):
 
     def pages(self) -> dict[str, str]:
         """Every page's address below the site's, and its HTML."""
-        moved = {self.folder / address(old) for old in redirects(ROOT / "docs")}
-        found = sorted(self.folder.rglob("index.html"))
-        found = [path for path in found if path.parent not in moved]
-        names = [p.parent.relative_to(self.folder).as_posix() for p in found]
-        return {
-            "" if name == "." else f"{name}/": page.read_text("utf-8")
-            for name, page in zip(names, found, strict=True)
-        }
+        return _pages(self.folder)
+
+
+@functools.cache
+def _pages(folder: Path) -> dict[str, str]:
+    moved = {folder / address(old) for old in redirects(ROOT / "docs")}
+    found = sorted(folder.rglob("index.html"))
+    found = [path for path in found if path.parent not in moved]
+    names = [path.parent.relative_to(folder).as_posix() for path in found]
+    return {
+        "" if name == "." else f"{name}/": page.read_text("utf-8")
+        for name, page in zip(names, found, strict=True)
+    }
 
 
 class Quiet(SimpleHTTPRequestHandler):

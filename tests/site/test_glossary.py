@@ -15,6 +15,7 @@ from tests.conftest import ROOT
 from .conftest import Site
 
 RANK = next(one for one in glossary.terms() if one.id == "rank")
+ABBREVIATION = re.compile('<abbr title="([^"]*)"')
 MARK = f'<abbr title="{RANK.means}">'
 
 
@@ -78,9 +79,11 @@ def test_no_page_is_littered(site: Site) -> None:
     page = f"{glossary.PAGE.removesuffix('.md')}/"
     marks = 0
     for address, html in site.pages().items():
-        article = BeautifulSoup(html, "html.parser").find("article")
-        titles = [x["title"] for x in article.select("abbr[title]")]
+        titles = ABBREVIATION.findall(html)
         assert len({*titles}) == len(titles), address
+        if not titles:
+            continue
+        article = BeautifulSoup(html, "html.parser").find("article")
         assert not article.select(":is(a, code, h1, h2, h3, pre) abbr"), address
         assert not titles or address != page
         marks += len(titles)

@@ -217,10 +217,10 @@ def test_figures_and_code_are_those_of_the_page(site: Site) -> None:
 @pytest.mark.xdist_group("site")
 def test_a_page_names_its_markdown_and_links_lead_on(site: Site) -> None:
     for address, html in site.pages().items():
-        soup = BeautifulSoup(html, "html.parser")
+        soup = BeautifulSoup(html.partition("</head>")[0], "html.parser")
         named = soup.select('head > link[type="text/markdown"]')
         if not named:
-            assert address.startswith("labs/") or not soup.select("article")
+            assert address.startswith("labs/") or "<article" not in html
             continue
         [link] = named
         assert link["rel"] == ["alternate"]

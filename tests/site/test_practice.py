@@ -20,6 +20,7 @@ from lockstep.practice import rubric
 from lockstep.practice.bank import TOPICS
 from lockstep.practice.estimates import generate
 from lockstep.practice.kinds import KINDS
+from tests.conftest import daily
 
 from .conftest import ROOT, Site
 from .test_browser import (
@@ -37,6 +38,7 @@ pytestmark = [
 CARDS, MOCK = "practice/cards/", "practice/mock-interview/"
 NOW = dt.datetime(2026, 11, 23, 9, tzinfo=dt.UTC)
 PHONE: Any = {"width": 360, "height": 740}
+SIZES = {"phone": PHONE, "desk": {"width": 1280, "height": 800}}
 RUBRIC = rubric.load()
 DAY = 24 * 60  # minutes
 TALK = [
@@ -906,7 +908,7 @@ def screens(page: Page, tool: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("tool", [CARDS, MOCK])
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", daily(SCHEMES, "dark"))
 def test_each_screen_is_accessible_and_fits_a_phone(
     browser: Browser,  # noqa: F811
     site: Site,
@@ -930,14 +932,14 @@ def test_each_screen_is_accessible_and_fits_a_phone(
 
 
 @pytest.mark.parametrize("tool", [CARDS, MOCK])
-@pytest.mark.parametrize("size", [PHONE, {"width": 1280, "height": 800}])
+@pytest.mark.parametrize("size", daily(SIZES, "phone"))
 def test_a_tool_moves_nothing_when_it_comes(
     browser: Browser,  # noqa: F811
     site: Site,
     tool: str,
-    size: Any,
+    size: str,
 ) -> None:
-    with visiting(browser, site, tool, viewport=size) as visit:
+    with visiting(browser, site, tool, viewport=SIZES[size]) as visit:
         page = visit.page
         for kind in ("", "estimate") if tool == CARDS else ("",):
             if kind:  # which comes from a worker, a moment later

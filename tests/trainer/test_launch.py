@@ -9,6 +9,7 @@ import pytest
 
 from lockstep.cli import main as lockstep
 from lockstep.trainer.extensions.audit import audit
+from tests.conftest import daily
 from tests.jobs import (
     PATIENCE,
     TORCHRUN,
@@ -166,7 +167,7 @@ leave(trainer.main())
 """
 
 
-@pytest.mark.parametrize("settings", REFUSED)
+@pytest.mark.parametrize("settings", daily(REFUSED, "--seed 1"))
 def test_rank_zero_alone_complains(settings: str, tmp_path: Path) -> None:
     """Even where it is the last to find out: torchrun ends all ranks as soon
     as one has left, and would end it with its word unsaid."""

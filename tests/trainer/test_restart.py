@@ -28,6 +28,7 @@ from lockstep.trainer.extensions.watchdog import Watchdog
 from lockstep.trainer.model import DataParallel
 from lockstep.trainer.telemetry import observers
 from tests import jobs, ranks
+from tests.conftest import daily
 from tests.faults import after_commit, in_phase
 from tests.jobs import (
     PATIENCE,
@@ -98,7 +99,7 @@ def patiently(room: type[Watchdog]) -> None:
     room.__init__ = other  # type: ignore[assignment,method-assign]
 
 
-@pytest.mark.parametrize("how", HANGS)
+@pytest.mark.parametrize("how", daily(HANGS, sleep_on, keep_pythons_lock))
 def test_a_hang_is_found_and_all_ranks_say_where(
     how: Callable[[], None], tmp_path: Path
 ) -> None:

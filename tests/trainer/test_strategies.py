@@ -20,6 +20,7 @@ from lockstep.trainer.process import joined
 from lockstep.trainer.step import Replica, train_step
 from lockstep.trainer.telemetry import Observer, attach
 from tests import ranks
+from tests.conftest import daily
 from tests.jobs import PLAIN, work
 
 # Accumulation, clipping, dropout and, at the end of three epochs of 4,000, a
@@ -54,7 +55,7 @@ def losses(run_dir: Path) -> torch.Tensor:
     return torch.tensor([e["loss"] for e in log if e["event"] == "step"])
 
 
-@pytest.mark.parametrize("world", [1, 2, 4])
+@pytest.mark.parametrize("world", daily([1, 2, 4], 2))
 def test_fsdp2_trains_what_ddp_trains(world: int, tmp_path: Path) -> None:
     """Every step's loss, to a few units in the last place of fp32 early on:
     the sums over ranks are the same but for the order of their terms."""

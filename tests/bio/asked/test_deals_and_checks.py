@@ -157,6 +157,8 @@ def product_of_an_empty_mask() -> list[float]:
 
 
 def test_a_product_with_an_empty_mask_is_nan_everywhere() -> None:
+    """Of four ranks one has an empty mask: a loss multiplied by its mask and
+    divided by the mask's sum leaves NaN in the gradients of all."""
     for found in ranks.run_ranks(4, product_of_an_empty_mask):
         assert np.isnan(found).all()
 

@@ -253,7 +253,7 @@ def test_what_ends_nothing_is_followed_by_what_does() -> None:
 # The campaign
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_campaign_under_torchrun(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -86,7 +86,7 @@ def test_stochastic_rounding_keeps_updates_on_average() -> None:
 
 def test_an_accumulator_of_14_bits_loses_with_length() -> None:
     """4,096 products of e4m3 numbers of one sign, added in an accumulator of 14
-    bits, are off by a third of a percent. Moved into fp32 after each 128 of
+    bits, are off by about 0.3 %. Moved into fp32 after each 128 of
     them, they are off by less than a hundredth of that."""
     chance = torch.Generator().manual_seed(0)
     a, b = torch.rand(2, 4096, 256, generator=chance).to(E4M3).float()

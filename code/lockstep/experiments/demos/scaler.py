@@ -14,8 +14,8 @@ FP16 = torch.float16
 
 # --8<-- [start:scaler]
 class LossScaler:
-    """Multiplies the loss, so that the smallest gradients of the backward pass
-    stay above what fp16 can hold, and looks for the largest such factor."""
+    """Multiplies the loss, so that small gradients of the backward pass stay
+    above fp16's smallest number, and looks for the largest such factor."""
 
     def __init__(self, scale: float = 2.0**16, interval: int = 2000) -> None:
         self.scale, self.interval, self.good = scale, interval, 0
