@@ -1,5 +1,6 @@
 """What tests need that may not be installed, and which of them are slow."""
 
+import functools
 import os
 import signal
 from collections.abc import Iterable
@@ -20,17 +21,30 @@ collect_ignore = ["door"]  # `make door` runs them, and takes minutes
 SLOW = [
     "tests/bio/asked",
     "tests/bio/test_batches.py",
+    "tests/bio/test_generation.py",
     "tests/bio/test_labels.py",
+    "tests/bio/test_leakage.py",
     "tests/bio/test_limits.py",
+    "tests/bio/test_metrics.py",
     "tests/bio/test_pair_sharding.py",
+    "tests/bio/test_protein_lm.py",
     "tests/bio/test_smiles.py",
     "tests/bio/test_splits.py",
     "tests/exercises/bugs",
     "tests/exercises/drills",
     "tests/exercises/labs/test_labs.py",
     "tests/exercises/test_rehearsal.py",
-    "tests/experiments/benchmarks/test_bench.py",
+    "tests/experiments/benchmarks",
     "tests/experiments/chaos",
+    "tests/experiments/demos/test_compiled.py",
+    "tests/experiments/demos/test_composed.py",
+    "tests/experiments/demos/test_experts.py",
+    "tests/experiments/demos/test_pipelined.py",
+    "tests/experiments/demos/test_replicated.py",
+    "tests/experiments/demos/test_resumed.py",
+    "tests/experiments/demos/test_seldom.py",
+    "tests/experiments/demos/test_sharded.py",
+    "tests/experiments/demos/test_unstable.py",
     "tests/experiments/faults",
     "tests/experiments/slow_jobs",
     "tests/instruments/test_traffic.py",
@@ -42,7 +56,9 @@ SLOW = [
     "tests/site/test_browser.py",
     "tests/site/test_budgets.py",
     "tests/site/test_charts.py",
+    "tests/site/test_checked.py",
     "tests/site/test_estimation.py",
+    "tests/site/test_explorables.py",
     "tests/site/test_freshness.py",
     "tests/site/test_glossary.py",
     "tests/site/test_hooks.py",
@@ -74,15 +90,27 @@ COVERING = ROOT / "tests/covering.txt"
 @pytest.hookimpl(tryfirst=True)  # before those that are not asked for leave
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow, what covers, and what one worker is to run."""
-    slow = [ROOT / one for one in SLOW]
-    covering = set(COVERING.read_text("utf-8").splitlines())
+    named = set(COVERING.read_text("utf-8").splitlines())
+    sharing = [
+        item
+        for item in items
+        if isinstance(item, pytest.Function) and _shares(item)
+    ]
+    # Where one of them covers all do, or the fixture would be made twice.
+    modules = {item.module for item in sharing if item.nodeid in named}
+    named |= {item.nodeid for item in sharing if item.module in modules}
     for item in items:
-        if item.nodeid in covering:
+        if item.nodeid in named:
             item.add_marker(pytest.mark.covering)
-        if any(item.path.is_relative_to(one) for one in slow):
+        if _slow(item.path):
             item.add_marker(pytest.mark.slow)
-        if isinstance(item, pytest.Function) and _shares(item):
-            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    for item in sharing:
+        item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
+@functools.cache
+def _slow(path: Path) -> bool:
+    return any(path.is_relative_to(ROOT / one) for one in SLOW)
 
 
 def _shares(item: pytest.Function) -> bool:

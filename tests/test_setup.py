@@ -14,7 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.conftest import ROOT, SLOW
+from tests.conftest import COVERING, ROOT, SLOW
 from tests.makefile import make, rules
 from tests.packages import GROUPS, PROJECT, brought
 
@@ -215,6 +215,17 @@ def test_what_is_made_is_ignored_and_what_is_written_is_not() -> None:
 def test_what_is_slow_is_there(pytestconfig: pytest.Config) -> None:
     named = [*SLOW, *pytestconfig.getini("slow_pages")]
     assert [one for one in named if not (ROOT / one).exists()] == []
+
+
+def test_what_covers_is_there() -> None:
+    """Each line names a file and a function in it, and none comes twice."""
+    named = COVERING.read_text("utf-8").splitlines()
+    assert named == sorted({*named})
+    for one in named:
+        file, function = re.fullmatch(r"([^:]+)::(\w+)(\[.+\])?", one).groups()[
+            :2
+        ]
+        assert f"def {function}(" in (ROOT / file).read_text("utf-8"), one
 
 
 def test_a_slow_pages_blocks_are_left_out() -> None:

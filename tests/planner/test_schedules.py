@@ -292,3 +292,21 @@ def test_a_list_that_waits_for_itself_is_refused() -> None:
     schedule.steps[0].reverse()
     with pytest.raises(PlanError, match="rank 0 waits for ever"):
         Played(schedule)
+
+
+@pytest.mark.parametrize(("ranks", "parts"), [(2, 2), (4, 2), (4, 3), (8, 4)])
+def test_interleaving_hides_messages_of_a_part(ranks: int, parts: int) -> None:
+    """A message that takes no longer than the forward pass of a part delays
+    interleaved 1F1B by 2(vp - 1) messages at its ends. A longer one delays
+    every micro-batch."""
+
+    def took(micro_batches: int, message: float) -> float:
+        lists = Schedule("interleaved", ranks, micro_batches, parts)
+        return Played(lists, message).end
+
+    m = 8 * ranks
+    for message in (0.5 / parts, 1 / parts):
+        ends = 3 * (ranks - 1) / parts + 2 * (parts * ranks - 1) * message
+        assert took(m, message) == pytest.approx(3 * m + ends)
+    slow = 1.2 / parts
+    assert took(2 * m, slow) - took(m, slow) > 1.01 * 3 * m

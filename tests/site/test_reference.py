@@ -29,11 +29,10 @@ pytestmark = pytest.mark.xdist_group("site")
 def text(site: Site, module: str) -> str:
     """What a reader sees of a module, on one line."""
     folder = module.removeprefix("lockstep.").replace(".", "/")
-    page = BeautifulSoup(
-        site.pages()[f"reference/api/{folder}/"], "html.parser"
-    )
-    [article] = page.select("article")
-    return " ".join(article.get_text().split())
+    page = site.pages()[f"reference/api/{folder}/"]
+    article = page.partition("<article")[2].partition("</article>")[0]
+    shown = BeautifulSoup(f"<article{article}", "html.parser")
+    return " ".join(shown.get_text().split())
 
 
 def test_every_public_module_has_a_page_of_its_own(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Every statement that a page shows is run by a test.
+"""Every statement that a page shows is run by a test, of those under coverage.
 
     python -m lockstep.site.shown_lines
 
@@ -174,6 +174,8 @@ def main(arguments: list[str] | None = None) -> int:
     for problem in found:
         print(problem)
     print(f"{len(found)} includes show lines that no test ran")
+    if found:
+        print("A test that runs them is to be named in tests/covering.txt.")
     return bool(found)
 
 

@@ -4,18 +4,22 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.experiments.demos import compiled
 from lockstep.experiments.demos.compiled import (
     BLOCKS,
     BUCKET_MB,
+    WIDTH,
     broken,
     captured,
     checkpointed,
     ddp_events,
+    fresh,
     fsdp_graphs,
     graphs_of_lengths,
     late,
+    noting,
     read,
     refused,
     regional,
@@ -71,6 +75,43 @@ def test_after_eight_graphs_a_function_runs_eagerly() -> None:
     assert counts == [*range(1, 9), 8, 8, 8, 8]
 
 
+def test_a_length_that_has_a_graph_uses_it_after_the_limit() -> None:
+    """Of twelve lengths with `dynamic=False` the first eight have graphs. They
+    still run them once the limit is reached, and the other four run none."""
+    layer = torch.nn.Linear(WIDTH, WIDTH)
+    with fresh() as log:
+        quick = torch.compile(layer, backend=log.both, dynamic=False)
+        ran = []
+        for length in (*LENGTHS, *LENGTHS):
+            log.events.clear()
+            quick(torch.ones(length, WIDTH, requires_grad=True))
+            ran.append(len(log.events))
+    assert ran == 2 * [*8 * [1], *4 * [0]]
+
+
+class Numbered(torch.nn.Module):
+    """A block whose forward pass uses its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.layer, self.number = torch.nn.Linear(WIDTH, WIDTH), number
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) * (1 + self.number)
+
+
+def test_of_numbered_blocks_all_after_the_eighth_run_eagerly() -> None:
+    """Of twelve compiled blocks that use their own number in the forward pass
+    each is a version of one function, and only eight get a graph."""
+    with fresh() as log:
+        x = torch.ones(4, WIDTH, requires_grad=True)
+        for number in range(12):
+            block = Numbered(number)
+            block.compile(backend=log.both)
+            x = block(x)
+        assert len(log.graphs) == len(log.events) == 8
+
+
 def test_equal_blocks_share_a_graph() -> None:
     """Compiled block by block, two blocks and six capture one graph of the
     same size. Compiled as a whole, the graph grows with the blocks."""
@@ -102,6 +143,29 @@ def test_without_ddp_optimizer_all_buckets_leave_at_the_end() -> None:
     """With DDPOptimizer switched off there is one backward graph, and all
     three buckets leave after it: nothing is left to overlap with."""
     assert ddp(BUCKET_MB, False) == ["backward", *3 * ["bucket"]]
+
+
+def warmed_up() -> list[str]:
+    """Events of the second backward pass under DDP, with DDPOptimizer on, of a
+    model that was compiled and run before DDP wrapped it."""
+    with fresh(optimize_ddp="ddp_optimizer") as log:
+        inner = stack()
+        inner.compile(backend=log.both)
+        x = torch.randn(4, WIDTH, requires_grad=True)
+        inner(x).square().mean().backward()
+        model = DistributedDataParallel(inner, bucket_cap_mb=BUCKET_MB)
+        model.register_comm_hook(log, noting)
+        for _ in range(2):
+            log.events.clear()
+            model(x).square().mean().backward()
+        return [event for event in log.events if event != "forward"]
+
+
+def test_a_warm_up_before_ddp_leaves_the_graph_uncut() -> None:
+    """Though DDPOptimizer is on, a model that ran before DDP wrapped it keeps
+    its one backward graph, and all buckets leave after it."""
+    found = ranks.run_ranks(2, grouped, warmed_up)[0]
+    assert found == ["backward", *3 * ["bucket"]]
 
 
 def test_compiled_blocks_let_buckets_leave_without_ddp_optimizer() -> None:
