@@ -1,4 +1,4 @@
-/* The two tools of practice are modules, fetched on the pages that hold one.
+/* The tools of practice are modules, fetched on the pages that hold one.
    Instant navigation gives each visit a new root; what a tool hears of a page
    goes with it. */
 (() => {

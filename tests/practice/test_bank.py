@@ -9,23 +9,27 @@ import yaml
 from pydantic import ValidationError
 
 from lockstep.practice.admission import admitted
-from lockstep.practice.bank import Admitted, Question, load
+from lockstep.practice.bank import Admitted, Asked, load
+from lockstep.practice.core import core
 from lockstep.practice.evidence import missing
 from lockstep.practice.figures import computed
 from lockstep.practice.origins import given
 
-from .specimen import specimen, written
+from .specimen import core_specimen, specimen, written
 
-QUESTIONS: dict[str, Question] = {
+QUESTIONS: dict[str, Asked] = {
     **load(),
     **admitted(),
+    **core(),
     "specimen": specimen(),
+    "core-specimen": core_specimen(),
 }
 each = pytest.mark.parametrize("one", QUESTIONS.values(), ids=QUESTIONS)
 
 
 @each
-def test_what_holds_an_answer_is_there(one: Question) -> None:
+def test_what_holds_an_answer_is_there(one: Asked) -> None:
+    """Each test, page, lab, drill and bug that its evidence names."""
     assert list(missing(one)) == []
 
 
@@ -41,7 +45,7 @@ def texts(found: Any) -> Iterator[str]:
 
 
 @each
-def test_its_figures_can_be_computed(one: Question) -> None:
+def test_its_figures_can_be_computed(one: Asked) -> None:
     for text in texts(one.model_dump()):
         assert computed(text, "", **given(""))
     for plan in one.evidence.plans:
@@ -135,7 +139,7 @@ def test_trials_are_of_what_was_admitted_alone(tmp_path: Path) -> None:
         (written(id="other"), r"specimen\.yml: its id is other"),
         (
             written(level="junior", topic="weather"),
-            r"specimen\.yml: level: Input should be 'senior', .*",
+            r"specimen\.yml: topic: weather is none of .*; level: Input .*",
         ),
         (
             written(say="It holds 32 GB."),

@@ -51,7 +51,9 @@ TALK = [
 ]
 
 
-def question(name: str, topic: str, level: str) -> dict[str, Any]:
+def question(
+    name: str, topic: str, level: str, core: bool = False
+) -> dict[str, Any]:
     """A question as the site's build writes it."""
     link = '<a href="concepts/memory/#state">state</a>'
     return {
@@ -61,11 +63,12 @@ def question(name: str, topic: str, level: str) -> dict[str, Any]:
         "title": f"Title of {name}",
         "page": f"practice/questions/{name}/",
         "question": f"<p>What of {name}?</p>",
-        "weak": f"<p>weak {name}</p>",
-        "why": "<p>because</p>",
-        "strong": f"<p>strong {name}: {link}</p>",
-        "staff": "<p>staff</p>",
-        "say": f"<p>say {name}</p>",
+        "core": core,
+        "parts": [
+            ["Weak", f"<p>weak {name}</p>"],
+            ["Strong", f"<p>strong {name}: {link}</p>"],
+            ["Say it", f"<p>say {name}</p>"],
+        ],
         "pushbacks": TALK,
     }
 
@@ -241,6 +244,23 @@ def test_a_grade_is_for_the_card_that_is_shown(
         assert shown_id(page) == first
 
 
+def test_the_core_is_asked_first(
+    browser: Browser,  # noqa: F811
+    site: Site,
+) -> None:
+    """A card of the core is the first, and a mock interview draws it where its
+    topic belongs, before what else has that topic."""
+    core = question("step", "memory", "senior", core=True)
+    with visiting(browser, site, questions=[*QUESTIONS, core]) as visit:
+        assert shown_id(visit.page) == "step"
+    with visiting(browser, site, MOCK, questions=[*QUESTIONS, core]) as visit:
+        for draw in ("1", "2", "3"):
+            begin(visit.page, draw=draw)
+            session = kept(visit.page, "lockstep.mock")["session"]
+            assert "step" in session["plan"]["scale"]
+            give_up(visit.page)
+
+
 def test_a_wait_ends_by_itself_or_is_cut_short(
     browser: Browser,  # noqa: F811
     site: Site,
@@ -282,7 +302,7 @@ def test_cards_are_used_by_keyboard(
         press(page, "3")
         assert kept(page)["cards"] == {}
         topic.evaluate("box => box.blur()")
-        for text in ("weak", "because", "strong", "say"):
+        for text in ("weak", "strong", "say"):
             expect(answer).to_contain_text(text)
         where = visit.site.address
         link = answer.get_by_role("link", name="state")

@@ -22,7 +22,13 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from lockstep.practice import rubric
 from lockstep.practice.bank import TOPICS
 from lockstep.site import questions
-from tests.practice.specimen import FILE, specimen, written
+from tests.practice.specimen import (
+    CORE_FILE,
+    FILE,
+    core_specimen,
+    specimen,
+    written,
+)
 
 from .conftest import ROOT, Quiet, Site, copy_repository, run
 from .test_browser import (
@@ -39,6 +45,7 @@ pytestmark = [
 ]
 
 ADDRESS = "practice/questions/specimen/"
+CORE = "practice/questions/core-specimen/"
 PHONE: Any = {"width": 360, "height": 740}
 SHOWN = '--8<-- "docs/recorded/collectives-wire.txt"'
 KEPT = re.compile(rf"^#+ [^{{]*(\{{ #[\w-]+ \}})?$|^{re.escape(SHOWN)}$")
@@ -65,19 +72,21 @@ Build = Callable[[], Site]
 def repository(
     tmp_path_factory: pytest.TempPathFactory, node_modules: Path
 ) -> Path:
-    """A copy whose bank holds two questions."""
+    """A copy whose bank holds two traps and a question of the core."""
     root = tmp_path_factory.mktemp("questions") / "repository"
     nav = stubs(root)
     copy_repository(root, nav)
     shutil.copytree(ROOT / "docs" / "recorded", root / "docs" / "recorded")
-    bank = root / "code" / "lockstep" / "practice" / "questions"
-    shutil.rmtree(bank, ignore_errors=True)
-    bank.mkdir()
-    shutil.copy(FILE, bank)
+    practice = root / "code" / "lockstep" / "practice"
+    for folder, file in (("questions", FILE), ("core", CORE_FILE)):
+        shutil.rmtree(practice / folder, ignore_errors=True)
+        (practice / folder).mkdir()
+        shutil.copy(file, practice / folder / f"{written(file)['id']}.yml")
     other = written(
         id="a-second", level="staff", title="Another", weak__why="No."
     )
-    (bank / "a-second.yml").write_text(yaml.safe_dump(other))
+    path = practice / "questions" / "a-second.yml"
+    path.write_text(yaml.safe_dump(other))
     return root
 
 
@@ -143,6 +152,35 @@ def test_all_that_a_question_has_is_on_its_page(bank: Site) -> None:
     )
 
 
+def test_all_that_a_core_question_has_is_on_its_page(bank: Site) -> None:
+    """Asked in the open, all else folded; its proof is listed, its trap linked,
+    and so is each place that asks it."""
+    page = article(bank, CORE).article
+    assert page is not None
+    folds = words(" ".join(one.get_text() for one in page.select("details")))
+    given = written(CORE_FILE)
+    for text in (
+        *given["ask_back"],
+        "because it is three quarters of that",
+        "A bar of sixteen bytes",
+        given["pushbacks"][0]["then"][0]["reply"],
+        given["weak"]["answer"],
+        given["principal"],
+        given["scored"]["staff"],
+        given["trials"]["heard"]["reason"],
+        "The public one, with ours read first. It is shorter.",
+    ):
+        assert words(text) in folds, text
+    links = {str(link["href"]) for link in page.select("a[href]")}
+    assert {"../specimen/", "https://c.example/questions"} <= links
+    assert "../../../concepts/memory/#state" in links
+    assert page.select_one("#proofs")
+    first = article(bank, "practice/questions/").select_one("tbody tr")
+    assert first is not None
+    assert given["title"] in first.get_text()
+    assert first.select_one('a[href="core-specimen/"]')
+
+
 def words(text: str) -> str:
     return " ".join(text.split())
 
@@ -155,8 +193,8 @@ def test_the_index_leads_to_each_by_topic_and_level(bank: Site) -> None:
     ]
     title = written()["title"]
     assert rows[1:3] == [
-        ["Memory", title, "senior"],
-        ["Memory", "Another", "staff"],
+        ["Memory", title, "Trap", "senior"],
+        ["Memory", "Another", "Trap", "staff"],
     ]
     assert page.select_one('a[href="specimen/"]')
 
@@ -172,13 +210,18 @@ def test_a_browser_gets_all_of_it(bank: Site) -> None:
     for line, written_line in zip(found["lines"], scored.lines, strict=True):
         assert line["from"] == written_line.level
         assert line["marks"] == [*written_line.marks]
-    second, first = found["questions"]
-    assert second["id"] == "a-second"
+    core, second, first = found["questions"]
+    assert (core["id"], core["core"]) == ("core-specimen", True)
+    assert core["parts"][0][0] == "Answer"
+    assert "✓" not in json.dumps(core)
+    assert (second["id"], second["core"]) == ("a-second", False)
     assert first["page"] == ADDRESS
     assert (first["topic"], first["level"]) == ("memory", "senior")
-    assert first["why"] == "<p>Sharding by eight leaves far less than half.</p>"
-    assert 'href="concepts/memory/#state"' in first["strong"]
-    assert 'href="planner/?ask=memory&amp;' in first["strong"]
+    parts = dict(first["parts"])
+    why = "<p>Sharding by eight leaves far less than half.</p>"
+    assert parts["Why it falls short"] == why
+    assert 'href="concepts/memory/#state"' in parts["Strong"]
+    assert 'href="planner/?ask=memory&amp;' in parts["Strong"]
     [push] = first["pushbacks"]
     assert push["ask"] == "<p>And on 16 ranks?</p>"
     assert push["then"] == [
@@ -253,6 +296,83 @@ def test_turns_unfold_one_by_one_by_keyboard(
         expect(page.get_by_text("My metric is bytes.")).to_be_hidden()
 
 
+LIST = "practice/questions/"
+
+
+def listed(page: Page) -> list[str]:
+    """The titles that the list shows."""
+    return page.locator("tbody tr:visible a").all_inner_texts()
+
+
+def test_the_list_is_narrowed_and_the_address_keeps_how(
+    browser: Browser,  # noqa: F811
+    bank: Site,
+) -> None:
+    """By kind, level and words, those of the question itself among them, by
+    keyboard; an address that was sent shows the same."""
+    core, trap = written(CORE_FILE)["title"], written()["title"]
+    with Visit(browser, bank, viewport=PHONE) as visit:
+        page = visit.open(LIST)
+        expect(page.get_by_role("status")).to_have_text("3 of 3 questions")
+        page.get_by_label("Kind").focus()
+        page.keyboard.type("Est")
+        expect(page.get_by_role("status")).to_have_text("1 of 3 questions")
+        assert listed(page) == [core]
+        page.get_by_label("Kind").select_option("")
+        page.get_by_label("Level").select_option("senior")
+        assert listed(page) == [core, trap]
+        page.get_by_label("Words").fill("memory WHO halves")
+        expect(page.get_by_role("status")).to_have_text("1 of 3 questions")
+        assert listed(page) == [trap]
+        sent = page.url
+        assert "level=senior" in sent
+        page.goto("about:blank")
+        page.goto(sent)
+        expect(page.get_by_label("Words")).to_have_value("memory WHO halves")
+        expect(page.get_by_role("status")).to_have_text("1 of 3 questions")
+        page.get_by_label("Words").fill("nothing of the kind")
+        expect(page.get_by_role("button", name="Ask me one")).to_be_disabled()
+        visit.assert_clean("list")
+
+
+def test_one_is_asked_that_was_not_answered_yet(
+    browser: Browser,  # noqa: F811
+    bank: Site,
+) -> None:
+    """Of those shown, one that has no card in this browser; then the one whose
+    card is the oldest."""
+    script = "(state) => localStorage.setItem('lockstep.cards', state)"
+    with Visit(browser, bank) as visit:
+        page = visit.open(LIST)
+        for days, drawn in (
+            ({1: "core-specimen", 2: "specimen"}, "a-second"),
+            (
+                {3: "core-specimen", 1: "specimen", 2: "a-second"},
+                "specimen",
+            ),
+        ):
+            cards = {
+                name: {"last_review": f"2026-11-0{day}T09:00:00Z"}
+                for day, name in days.items()
+            }
+            page.evaluate(script, json.dumps({"cards": cards}))
+            page.get_by_role("button", name="Ask me one").click()
+            page.wait_for_url(f"**/{drawn}/")
+            page.go_back()
+            expect(page.get_by_role("status")).to_be_visible()
+
+
+def test_without_scripts_the_list_is_plain(
+    browser: Browser,  # noqa: F811
+    bank: Site,
+) -> None:
+    with Visit(browser, bank, java_script_enabled=False) as visit:
+        page = visit.page
+        page.goto(bank.address + LIST)
+        assert len(listed(page)) == 3
+        expect(page.get_by_role("button", name="Ask me one")).to_have_count(0)
+
+
 def test_without_scripts_all_unfolds_and_there_is_no_clock(
     browser: Browser,  # noqa: F811
     bank: Site,
@@ -275,7 +395,7 @@ def test_it_is_accessible_and_fits_a_phone(
     with Visit(browser, bank, color_scheme=scheme, viewport=PHONE) as visit:
         axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
         visit.context.add_init_script(path=axe)
-        for address in (ADDRESS, "practice/questions/"):
+        for address in (ADDRESS, CORE, "practice/questions/"):
             page = visit.open(address)
             visit.assert_clean(address)
             assert page.evaluate("window.shift") < 0.1
@@ -332,7 +452,7 @@ def test_published_answers_are_told_as_what_they_are() -> None:
     one = specimen(
         trials__by="published text", trials__answers=trials["answers"]
     )
-    text = questions.page(one, None, lambda text: text, "")
+    text = questions.page(one, None, {}, lambda text: text, "")
     assert "Others' published texts answered here" in text
     first = "*Fell short, [b #0](https://github.com/a/b/issues/0).* Half of it."
     assert first in text
@@ -341,9 +461,16 @@ def test_published_answers_are_told_as_what_they_are() -> None:
 
 def test_an_index_without_questions_has_no_empty_list() -> None:
     for found, has in (([], False), ([specimen()], True)):
-        text = questions.index(found)
+        text = questions.index([], found)
         assert ("| topic |" in text) == has
         assert ("No question has passed" in text) != has
+    assert "Estimate | senior |" in questions.index([core_specimen()], [])
+
+
+def test_a_core_question_names_traps_that_are_there() -> None:
+    one = core_specimen(sharpened=["gone"])
+    with pytest.raises(ValueError, match="there is no question gone"):
+        questions.page(one, None, {}, lambda text: text, "")
 
 
 def test_without_its_place_in_the_navigation_nothing_is_published() -> None:

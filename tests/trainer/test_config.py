@@ -145,6 +145,8 @@ def test_the_digest_is_a_sha256() -> None:
     "name", [name for name in FIELDS if FIELDS[name][2] == "run"]
 )
 def test_a_changed_identity_is_refused_by_name(name: str) -> None:
+    """A launch that changes a setting of the run is refused, with the flag, its
+    value and the value that the run began with."""
     began = config().for_launch(2, {}).identity()
     if name == "max_steps":  # it changes --max-epochs too, which comes first
         name, now = "max_epochs", config(max_steps=7)

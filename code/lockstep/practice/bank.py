@@ -1,4 +1,4 @@
-"""Hard questions: what is asked, what falls short, what holds.
+"""Traps: what is asked, what falls short, what holds.
 
 `questions/ID.yml` is one that was admitted, with the record of its trials; the
 site shows it. `candidates/ID.yml` is one that is still to be tried, so no page
@@ -56,38 +56,55 @@ TOPICS = {
     "testing": "Testing",
     "interview": "Judgment",
     "rl": "RL post-training",
+    "data-scale": "Data at scale",
+    "little-communication": "Training with little communication",
+    "fleets": "Schedulers and fleets",
+    "design": "System design",
     "bio": "Biotech",
 }
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.S)
+MARK = re.compile(r"\s*\[✓[^]]*\]")  # of a proof, which nobody says
 _TARGET = re.compile(r"\]\([^)]*\)")
 
 
+def spoken(text: str) -> list[str]:
+    """Its words, a template as one of them; without addresses and marks."""
+    text = _TEMPLATE.sub("figure", MARK.sub("", text))
+    return _TARGET.sub("]", text).split()
+
+
 def words(most: int) -> AfterValidator:
-    """At most so many words, templates and addresses not counted."""
+    """At most so many words."""
 
     def short(text: str) -> str:
-        text = text.strip()
-        plain = _TARGET.sub("]", _TEMPLATE.sub("figure", text))
-        if (count := len(plain.split())) > most:
+        if (count := len(spoken(text))) > most:
             raise ValueError(f"{count} words, where {most} are the most")
-        return text
+        return text.strip()
 
     return AfterValidator(short)
 
 
-class _Strict(BaseModel):
+def _known(name: str) -> str:
+    if name not in TOPICS:
+        raise ValueError(f"{name} is none of {', '.join(TOPICS)}")
+    return name
+
+
+class Strict(BaseModel):
+    """What a file may hold: these fields and no others."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Weak(_Strict):
+class Weak(Strict):
     """What is often said, and what refutes it."""
 
     answer: Annotated[str, words(70)]
     why: Annotated[str, words(40)]
 
 
-class Pushback(_Strict):
+class Pushback(Strict):
     """What an interviewer asks next, how to meet it, and what follows."""
 
     ask: Annotated[str, words(30)]
@@ -95,14 +112,14 @@ class Pushback(_Strict):
     then: list[Pushback] = []
 
 
-class Source(_Strict):
+class Source(Strict):
     """A primary source, and what it says."""
 
     url: str = Field(pattern=r"^https://\S+$")
     says: Annotated[str, words(25)]
 
 
-class Evidence(_Strict):
+class Evidence(Strict):
     """What holds the answer."""
 
     tests: list[str] = []  # tests/…/test_x.py::test_name
@@ -120,51 +137,67 @@ class Evidence(_Strict):
         return self
 
 
-class Question(_Strict):
-    """One question, with all that is said in answer."""
+class Asked(Strict):
+    """What every question has, of the core or a trap."""
 
     id: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
-    topic: str
+    topic: Annotated[str, AfterValidator(_known)]
     level: Level
     title: str = Field(max_length=60)
     question: Annotated[str, words(70)]
-    weak: Weak
-    strong: Annotated[str, words(200)]
-    staff: Annotated[str, words(80)]
     pushbacks: list[Pushback] = Field(min_length=1)
-    say: Annotated[str, words(75)]
     evidence: Evidence
-    changed: Annotated[str, words(50)]  # what would change the answer, to what
-    public: str  # the best answer that was found elsewhere
-    expect: str  # why others should fall into the weak answer
-
-    @model_validator(mode="after")
-    def _sound(self) -> Question:
-        if self.topic not in TOPICS:
-            raise ValueError(f"{self.topic} is none of {', '.join(TOPICS)}")
-        return self
 
     def answers(self) -> Iterator[tuple[str, str, str]]:
         """Each text that is ours: its place in the file, itself, and all that
         was asked before it."""
+        raise NotImplementedError
+
+    def parts(self) -> dict[str, str]:
+        """What a card shows when it is turned, by name."""
+        raise NotImplementedError
+
+
+class Question(Asked):
+    """A trap, with all that is said in answer."""
+
+    weak: Weak
+    strong: Annotated[str, words(200)]
+    staff: Annotated[str, words(80)]
+    say: Annotated[str, words(75)]
+    changed: Annotated[str, words(50)]  # what would change the answer, to what
+    public: str  # the best answer that was found elsewhere
+    expect: str  # why others should fall into the weak answer
+
+    def parts(self) -> dict[str, str]:
+        return {
+            "Weak": self.weak.answer,
+            "Why it falls short": self.weak.why,
+            "Strong": self.strong,
+            "At staff level": self.staff,
+            "Say it": self.say,
+        }
+
+    def answers(self) -> Iterator[tuple[str, str, str]]:
         asked = f"{self.title}\n{self.question}"
         yield "weak.why", self.weak.why, asked
         yield "strong", self.strong, asked
         yield "staff", self.staff, asked
         yield "say", self.say, asked
-        yield from _replies(self.pushbacks, "pushbacks", asked)
+        yield from replies(self.pushbacks, "pushbacks", asked)
 
 
-def _replies(
+def replies(
     pushed: list[Pushback], place: str, asked: str
 ) -> Iterator[tuple[str, str, str]]:
+    """The replies of pushbacks, as `Question.answers` gives them."""
     for number, one in enumerate(pushed, 1):
         here, now = f"{place}.{number}", f"{asked}\n{one.ask}"
         yield f"{here}.reply", one.reply, now
-        yield from _replies(one.then, f"{here}.then", now)
+        yield from replies(one.then, f"{here}.then", now)
 
 
-class Tried(_Strict):
+class Tried(Strict):
     """What one of three independent answers came to."""
 
     url: str | None = Field(None, pattern=r"^https://\S+$")  # if published
@@ -173,14 +206,14 @@ class Tried(_Strict):
     why: Annotated[str, words(60)]
 
 
-class Best(_Strict):
+class Best(Strict):
     """The best public answer, told in our own words."""
 
     url: str = Field(pattern=r"^https://\S+$")
     summary: Annotated[str, words(80)]
 
 
-class Comparison(_Strict):
+class Comparison(Strict):
     """A blind choice between our answer and the best public one."""
 
     first: Literal["ours", "public"]  # which of the two was read first
@@ -188,7 +221,29 @@ class Comparison(_Strict):
     reason: Annotated[str, words(60)]
 
 
-class Trials(_Strict):
+def _preferred(found: list[Comparison]) -> list[Comparison]:
+    won = sum(one.winner == "ours" for one in found)
+    if won < 4:
+        raise ValueError(
+            f"ours won {won} of 5 comparisons, where 4 are the least"
+        )
+    # A judge may prefer whatever it reads first.
+    ahead = sum(one.first == "ours" for one in found)
+    if ahead not in (2, 3):
+        raise ValueError(
+            f"ours was read first in {ahead} of 5; it has to be in 2 or 3"
+        )
+    return found
+
+
+Comparisons = Annotated[
+    list[Comparison],
+    Field(min_length=5, max_length=5),
+    AfterValidator(_preferred),
+]
+
+
+class Trials(Strict):
     """How a question was tried. What would change its answer, which is the
     third trial, is `Question.changed`."""
 
@@ -199,7 +254,7 @@ class Trials(_Strict):
     by: Literal["large language model", "published text"]
     answers: list[Tried] = Field(min_length=3, max_length=3)
     best: Best
-    comparisons: list[Comparison] = Field(min_length=5, max_length=5)
+    comparisons: Comparisons
 
     @property
     def fell(self) -> int:
@@ -223,16 +278,6 @@ class Trials(_Strict):
             raise ValueError(
                 f"{self.fell} of 3 answers fell short, where 2 are the least"
             )
-        if self.won < 4:
-            raise ValueError(
-                f"ours won {self.won} of 5 comparisons, where 4 are the least"
-            )
-        # A judge may prefer whatever it reads first.
-        ahead = sum(one.first == "ours" for one in self.comparisons)
-        if ahead not in (2, 3):
-            raise ValueError(
-                f"ours was read first in {ahead} of 5; it has to be in 2 or 3"
-            )
         return self
 
 
@@ -242,7 +287,7 @@ class Admitted(Question):
     trials: Trials
 
 
-Kind = TypeVar("Kind", bound=Question)
+Kind = TypeVar("Kind", bound=Asked)
 
 
 def load(folder: Path = CANDIDATES) -> dict[str, Question]:

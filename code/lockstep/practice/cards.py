@@ -27,6 +27,7 @@ from lockstep.practice.figures import computed
 
 from . import bank, rubric
 from .admission import admitted
+from .core import core
 from .estimates import generate
 from .kinds import KINDS
 from .origins import DOCS, given, quoted
@@ -59,14 +60,14 @@ class Card:
     back: str = ""
 
 
-def cards(questions: Iterable[bank.Question] | None = None) -> list[Card]:
-    """All of them, or those of other `questions` than the bank's.
+def cards(questions: Iterable[bank.Asked] | None = None) -> list[Card]:
+    """All of them, the core first, or those of other `questions`.
 
     Raises:
         ValueError: a question is not whole, or a figure cannot be computed.
     """
     if questions is None:
-        questions = admitted().values()
+        questions = [*core().values(), *admitted().values()]
     found = map(_question, questions)
     return [*found, *_prompts(), *map(_estimate, KINDS)]
 
@@ -104,16 +105,9 @@ def chosen(
     return some
 
 
-def _question(one: bank.Question) -> Card:
+def _question(one: bank.Asked) -> Card:
     asked = "\n\n".join(f"- {push.ask.strip()}" for push in one.pushbacks)
-    back = {
-        "Weak": one.weak.answer,
-        "Why it falls short": one.weak.why,
-        "Strong": one.strong,
-        "At staff level": one.staff,
-        "Say it": one.say,
-        "What is asked next": asked,
-    }
+    back = {**one.parts(), "What is asked next": asked}
     text = "\n\n".join(f"**{name}.** {said}" for name, said in back.items())
     return Card(
         id=one.id,
@@ -168,7 +162,7 @@ def drawn(card: Card, seed: int) -> tuple[Card, dict]:
 def plain(text: str) -> str:
     """A template's Markdown, computed; a link into the site is its text."""
     text = computed(text, "", **given("") | {"printed": quoted})
-    text = _COMMENT.sub("", _FIGURE.sub(r"\1", text))
+    text = _COMMENT.sub("", _FIGURE.sub(r"\1", bank.MARK.sub("", text)))
     return _INSIDE.sub(r"\1", text).strip()
 
 

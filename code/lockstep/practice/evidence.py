@@ -3,7 +3,7 @@
     python -m lockstep.practice.evidence [REPORTS]
 
 reads the JUnit reports that pytest wrote into a folder and prints a line for
-each test that an admitted question names and that failed, was skipped, or did
+each test that a question names and that failed, was skipped, or did
 not run. A test with parameters passed when each of its cases did.
 """
 
@@ -26,7 +26,8 @@ from lockstep.exercises.drills import drills
 from lockstep.exercises.labs import labs
 
 from .admission import admitted
-from .bank import Question
+from .bank import Asked
+from .core import core
 
 ROOT = Path(__file__).parents[3]
 REPORTS = Path(".cache/reports")
@@ -35,7 +36,7 @@ _HEADING = re.compile(r"^#+ +(.*?)(?: *\{ *#([\w-]+) *\})?$", re.M)
 _ID = re.compile(r"\{ *#([\w-]+) *\}")
 
 
-def missing(question: Question, root: Path = ROOT) -> Iterator[str]:
+def missing(question: Asked, root: Path = ROOT) -> Iterator[str]:
     """Each thing that a question's evidence names and that is not there."""
     held = question.evidence
     for test in held.tests:
@@ -122,7 +123,7 @@ def ending(test: str, ended: dict[str, list[str]]) -> str:
     )
 
 
-def unproven(question: Question, ended: dict[str, list[str]]) -> Iterator[str]:
+def unproven(question: Asked, ended: dict[str, list[str]]) -> Iterator[str]:
     """Each test that a question names and that did not pass."""
     for test in question.evidence.tests:
         if (how := ending(test, ended)) != "passed":
@@ -130,13 +131,13 @@ def unproven(question: Question, ended: dict[str, list[str]]) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check the admitted questions against the reports of this build."""
+    """Check the questions against the reports of this build."""
     parser = argparse.ArgumentParser(description="What holds the answers")
     parser.add_argument("reports", type=Path, nargs="?", default=REPORTS)
     folder = parser.parse_args(arguments).reports
     reports = sorted(folder.glob("*.xml"))
     try:
-        questions = admitted().values()
+        questions = [*core().values(), *admitted().values()]
         ended = outcomes(reports)
     except ValueError as error:
         print(error)

@@ -33,7 +33,7 @@ from jinja2 import TemplateError, nodes
 from lockstep.planner.figures import Figure, Formula
 from lockstep.practice.figures import ENVIRONMENT, Shown, computed
 
-from .bank import Question
+from .bank import MARK, Asked
 
 PACKAGE = Path(__file__).parents[1]
 ROOT = Path(__file__).parents[3]
@@ -94,7 +94,7 @@ def numerals(text: str) -> frozenset[str]:
     return frozenset(one[0].replace(",", "") for one in found)
 
 
-def typed(question: Question) -> Iterator[str]:
+def typed(question: Asked) -> Iterator[str]:
     """Each number of its answers that has no origin, in a line.
 
     Raises:
@@ -132,7 +132,7 @@ def _asked(text: str) -> set[str]:
 
 def _loose(text: str) -> frozenset[str]:
     """The numerals of its prose."""
-    text = _COMMENT.sub("", _TEMPLATE.sub(" figure ", text))
+    text = _COMMENT.sub("", _TEMPLATE.sub(" figure ", MARK.sub("", text)))
     text = _LINK.sub(r" \1 ", text)
     return numerals(_CODE.sub(_of_code, text))
 

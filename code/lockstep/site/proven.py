@@ -1,4 +1,4 @@
-"""Every test that a mark of a page names has passed.
+"""Every test that a mark of a page or of a core question names has passed.
 
     python -m lockstep.site.proven [REPORTS]
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from lockstep.practice.core import CORE
 from lockstep.practice.evidence import REPORTS, ending, outcomes
 
 from .proofs import ROOT, cited
@@ -35,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not (reports := sorted(folder.glob("*.xml"))):
         print(f"{folder} holds no report: run `make test-code test-more`")
         return 1
-    pages = sorted((ROOT / "docs").rglob("*.md"))
+    pages = sorted([*(ROOT / "docs").rglob("*.md"), *CORE.glob("*.yml")])
     found = dict(unproven(pages, outcomes(reports)))
     faults = [line for line, how in found.items() if how != "was skipped"]
     for line in found:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import indent
@@ -28,7 +28,8 @@ from lockstep.exercises.drills import drills
 from lockstep.exercises.labs import labs
 from lockstep.practice import rubric
 from lockstep.practice.admission import admitted
-from lockstep.practice.bank import TOPICS, Admitted, Pushback
+from lockstep.practice.bank import MARK, TOPICS, Admitted, Asked, Pushback
+from lockstep.practice.core import KINDS, Core, core
 from lockstep.practice.evidence import headings
 from lockstep.practice.figures import computed, template
 from lockstep.practice.origins import ROOT, given
@@ -62,15 +63,17 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
     if not _names(config.nav, INDEX):
         return
     try:
-        found = list(admitted().values())
-        pages = {INDEX: index(found)}
-        for one, after in zip_longest(found, found[1:]):
+        traps = admitted()
+        asked, found = list(core().values()), list(traps.values())
+        pages = {INDEX: index(asked, found)}
+        every = [*asked, *found]
+        for one, after in zip_longest(every, every[1:]):
             address = f"{HOME}/{one.id}.md"
             filled = _filled(address, repository)
-            pages[address] = page(one, after, filled, repository)
+            pages[address] = page(one, after, traps, filled, repository)
         for address, text in pages.items():
             files.append(generated.page(config, address, text))
-        whole = json.dumps(bundle(found, files, config, repository))
+        whole = json.dumps(bundle(every, files, config, repository))
         files.append(File.generated(config, BUNDLE, content=whole))
     except ValueError as error:
         raise PluginError(f"questions: {error}") from None
@@ -108,10 +111,28 @@ def _filled(address: str, repository: str) -> Shown:
 
 
 def page(
-    one: Admitted, after: Admitted | None, filled: Shown, repository: str
+    one: Asked,
+    after: Asked | None,
+    traps: dict[str, Admitted],
+    filled: Shown,
+    repository: str,
 ) -> str:
-    """The Markdown of a question's page, which leads to the one after it."""
-    return template((TEMPLATES / "question.md").read_text("utf-8")).render(
+    """The Markdown of a question's page, which leads to the one after it.
+
+    Raises:
+        ValueError: it is sharpened by a trap that is not there.
+    """
+    name, given = "question.md", {}
+    if isinstance(one, Core):
+        if missing := {*one.sharpened} - traps.keys():
+            raise ValueError(f"{one.id}: there is no question {min(missing)}")
+        name = "core.md"
+        given = {
+            "kind": KINDS[one.kind],
+            "traps": [traps[each] for each in one.sharpened],
+        }
+    return template((TEMPLATES / name).read_text("utf-8")).render(
+        **given,
         one=one,
         after=after,
         topic=TOPICS[one.topic],
@@ -136,7 +157,7 @@ def _tree(pushed: list[Pushback], filled: Shown) -> str:
     return "\n\n".join(parts)
 
 
-def evidence(one: Admitted, repository: str) -> str:
+def evidence(one: Asked, repository: str) -> str:
     """What holds the answer, as a list with links of docs/."""
     held, lines = one.evidence, []
     if held.tests:
@@ -192,21 +213,29 @@ def _where(url: str) -> str:
     return f"{parts.netloc.removeprefix('www.')}/{place[-1]}".rstrip("/")
 
 
-def index(found: list[Admitted]) -> str:
+def index(asked: list[Core], traps: list[Admitted]) -> str:
     """The Markdown of the index: by topic, and in it by level."""
     topics, order = list(TOPICS), list(rubric.load().levels)
-    rows = sorted(
-        found, key=lambda x: (topics.index(x.topic), order.index(x.level))
-    )
+
+    def place(one: Asked) -> tuple[int, int]:
+        return topics.index(one.topic), order.index(one.level)
+
     return template((TEMPLATES / "questions.md").read_text("utf-8")).render(
-        rows=rows, topics=TOPICS
+        core=sorted(asked, key=place),
+        rows=sorted(traps, key=place),
+        topics=TOPICS,
+        kinds=KINDS,
     )
 
 
 def bundle(
-    found: list[Admitted], files: Files, config: MkDocsConfig, repository: str
+    found: Sequence[Asked],
+    files: Files,
+    config: MkDocsConfig,
+    repository: str,
 ) -> dict[str, Any]:
-    """What a browser asks from; addresses begin at the site's root.
+    """What a browser asks from, the core first; addresses begin at the site's
+    root.
 
     Raises:
         ValueError: a link leads to no page.
@@ -226,7 +255,8 @@ def bundle(
     )
 
     def html(text: str) -> str:
-        text = _LINK.sub(absolute, _template(text, PLANNER, repository))
+        text = _template(MARK.sub("", text), PLANNER, repository)
+        text = _LINK.sub(absolute, text)
         return writer.reset().convert(text)
 
     def turns(pushed: list[Pushback]) -> list[dict[str, Any]]:
@@ -262,11 +292,8 @@ def bundle(
                 "title": one.title,
                 "page": f"{HOME}/{one.id}/",
                 "question": html(one.question),
-                "weak": html(one.weak.answer),
-                "why": html(one.weak.why),
-                "strong": html(one.strong),
-                "staff": html(one.staff),
-                "say": html(one.say),
+                "core": isinstance(one, Core),
+                "parts": [[name, html(of)] for name, of in one.parts().items()],
                 "pushbacks": turns(one.pushbacks),
             }
             for one in found

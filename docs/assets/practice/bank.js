@@ -39,7 +39,7 @@ const fragment = (html, base) => {
   return content;
 };
 
-const get = async (address) => {
+export const get = async (address) => {
   const answer = await fetch(address);
   if (!answer.ok) throw new Error(`${answer.status} for ${address}`);
   return answer;
@@ -159,13 +159,8 @@ const question = (given) => ({
   title: given.title,
   page: new URL(given.page, site).href,
   ask: () => fragment(given.question, site),
-  answer: () =>
-    [
-      ["Weak", given.weak],
-      ["Why it falls short", given.why],
-      ["Strong", given.strong],
-      ["Say it", given.say],
-    ].map(([name, html]) => [name, fragment(html, site)]),
+  core: given.core,
+  answer: () => given.parts.map(([name, html]) => [name, fragment(html, site)]),
   pushbacks: flat(given.pushbacks),
 });
 

@@ -67,10 +67,10 @@ addEventListener("keydown", (event) => {
 
 export const start = async (root) => {
   const { items: all, topics, levels } = await bank();
-  // Neighbors differ in topic. Estimates come last, since drawing one loads the
-  // planner, and who has just opened the page has not asked for it.
-  const heavy = ({ sort }) => Number(sort === "estimate");
-  const items = shuffled(all, 1).sort((one, other) => heavy(one) - heavy(other));
+  // The core first. Neighbors differ in topic. Estimates come last, since drawing
+  // one loads the planner, and who has just opened the page has not asked for it.
+  const late = ({ core, sort }) => (core ? 0 : sort === "estimate" ? 2 : 1);
+  const items = shuffled(all, 1).sort((one, other) => late(one) - late(other));
   let item; // the card on the table
   let turns; // and how often it has been there
   let early; // or the id of one that is taken before it is due

@@ -4,7 +4,7 @@ import { bank, button, choice, download, make, shelf, shuffled, site, task, toda
 /* Where a stage draws its question, fast prompt and estimate. Judgment. */
 export const STAGES = {
   clarify: {
-    topics: ["interview", "arithmetic", "hardware"],
+    topics: ["interview", "arithmetic", "hardware", "design"],
     say: "Ask for sizes aloud. Write down what each number decides, and what cannot hold.",
   },
   build: {
@@ -12,18 +12,19 @@ export const STAGES = {
     say: "Type it, and speak while you type. Run something after each cell.",
   },
   break: {
-    topics: ["faults", "checkpointing", "data", "numerics", "operations", "bio"],
+    topics: ["faults", "checkpointing", "data", "numerics", "operations", "fleets", "bio"],
     prompts: ["stops", "wrong"],
     say: "Follow one failure of what you built to its end, and say how you would prove it.",
   },
   scale: {
-    topics: ["memory", "sharding", "communication", "model-parallel", "performance", "hardware", "rl", "bio"],
+    topics: ["memory", "sharding", "communication", "model-parallel", "performance", "hardware",
+      "data-scale", "little-communication", "rl", "bio"],
     prompts: ["slow"],
     estimate: true,
     say: "The same at ten times the size: estimate what is short first.",
   },
   defend: {
-    topics: ["interview", "operations", "testing", "rl", "performance", "numerics"],
+    topics: ["interview", "operations", "fleets", "design", "testing", "rl", "performance", "numerics"],
     say: "End with one paragraph, without notes: the choice, its price, the metric that would reverse it.",
   },
 };
@@ -48,7 +49,8 @@ const draw = ({ level, topic, seed }, { stages, levels, items }, tasks) => {
   const within = (item) => levels.indexOf(item.level) <= levels.indexOf(level);
   const open = shuffled(items, seed).filter(within);
   const left = () => open.filter(({ id }) => !used.has(id));
-  const wanted = (item) => 2 * (item.topic === topic) + (item.level === level);
+  const wanted = (item) =>
+    4 * (item.topic === topic) + 2 * Boolean(item.core) + (item.level === level);
   const plan = Object.fromEntries(stages.map(({ id }) => {
     const { topics, prompts = [], estimate } = STAGES[id];
     const of = (sort) => left()

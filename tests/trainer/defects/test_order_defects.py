@@ -150,6 +150,9 @@ def test_progress_ignores_prefetch_in_the_trainer(tmp_path: Path) -> None:
 
 
 def test_progress_that_counts_draws_skips_what_was_prefetched() -> None:
+    """Two workers that each hold two batches of 16 ahead are 64 samples ahead.
+    A counter behind its `yield` has recorded 63 of them, and a resume skips
+    those."""
     make = partial(d02.ResumableSampler, **ALONE)
     trained, progress, rest = ranks.run_ranks(1, interrupted, make)[0]
     seen = "3263 recorded, 3200 trained, 63 skipped"

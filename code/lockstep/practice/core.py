@@ -1,0 +1,156 @@
+"""The core of the bank: what an interview for this work asks every week.
+
+`core/ID.yml` is one question with all that is said in answer. Of text, figures
+and links `bank.py` tells; besides, a factual sentence ends in a proof mark, as
+on a page. The questions of `bank.py` are traps, which sharpen these.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from .bank import (
+    Asked,
+    Best,
+    Comparisons,
+    Strict,
+    loaded,
+    replies,
+    spoken,
+    words,
+)
+from .origins import CHECKOUT, typed
+from .rubric import Level
+
+CORE = Path(__file__).parent / "core"
+KINDS = {
+    "explain": "Explain a mechanism",
+    "compare": "Compare",
+    "estimate": "Estimate",
+    "debug": "Debug from symptoms",
+    "design": "Design",
+    "judge": "Judge",
+    "incident": "Tell of an incident",
+}
+PACE = 150  # words a minute, of somebody who explains
+_ENDS = re.compile(r"[.?!](?=\s|$)")
+
+
+def sentences(most: int) -> AfterValidator:
+    """At most so many sentences."""
+
+    def short(text: str) -> str:
+        if (count := len(_ENDS.findall(text.strip()))) > most:
+            raise ValueError(f"{count} sentences, where {most} are the most")
+        return text
+
+    return AfterValidator(short)
+
+
+class Trace(Strict):
+    """A public place from which one sees that it is asked."""
+
+    url: str = Field(pattern=r"^https://\S+$")
+    says: Annotated[str, words(30)]
+
+
+class Weak(Strict):
+    """What a weak answer sounds like, and what it reveals."""
+
+    answer: Annotated[str, words(70)]
+    reveals: Annotated[str, words(50)]
+
+
+class Heard(Strict):
+    """What a listener repeated who had only heard the answer."""
+
+    decision: Annotated[str, words(40)]
+    reason: Annotated[str, words(40)]
+    metric: Annotated[str, words(40)]
+
+
+class Trials(Strict):
+    """How the answer was tried, by large language models."""
+
+    date: datetime.date
+    heard: Heard
+    best: Best
+    comparisons: Comparisons
+
+
+class Core(Asked):
+    """One question of the core, with all that is said in answer. `level` is
+    the lowest at which it is asked."""
+
+    kind: Literal[
+        "explain",
+        "compare",
+        "estimate",
+        "debug",
+        "design",
+        "judge",
+        "incident",
+    ]
+    question: Annotated[str, words(70), sentences(3)]
+    ask_back: list[Annotated[str, words(30)]] = Field(min_length=1)
+    answer: Annotated[str, words(220)]  # as it is spoken in 60 to 90 seconds
+    draw: str  # a diagram, or a calculation step by step
+    weak: Weak
+    staff: Annotated[str, words(80)]
+    principal: Annotated[str, words(80)]
+    scored: dict[Level, Annotated[str, words(40)]]  # what one can observe
+    asked: list[Trace] = Field(min_length=2)
+    sharpened: list[str] = Field(default_factory=list)  # ids of traps
+    trials: Trials
+
+    @model_validator(mode="after")
+    def _sound(self) -> Core:
+        if not any(one.then for one in self.pushbacks):
+            raise ValueError("no pushback has a second one behind it")
+        if len({one.url for one in self.asked}) < len(self.asked):
+            raise ValueError("two traces have one address")
+        if missing := {"senior", "staff", "principal"} - self.scored.keys():
+            raise ValueError(f"scored does not say what {min(missing)} is")
+        return self
+
+    @property
+    def seconds(self) -> int:
+        """How long the answer takes aloud."""
+        return round(len(spoken(self.answer)) * 60 / PACE)
+
+    def parts(self) -> dict[str, str]:
+        return {
+            "Answer": self.answer,
+            "Draw or calculate": self.draw,
+            "Weak": self.weak.answer,
+            "It reveals": self.weak.reveals,
+            "At staff level": self.staff,
+            "At principal level": self.principal,
+        }
+
+    def answers(self) -> Iterator[tuple[str, str, str]]:
+        asked = f"{self.title}\n{self.question}"
+        for place in ("answer", "draw", "staff", "principal"):
+            yield place, getattr(self, place), asked
+        yield "weak.reveals", self.weak.reveals, f"{asked}\n{self.weak.answer}"
+        yield from replies(self.pushbacks, "pushbacks", asked)
+
+
+def core(folder: Path = CORE) -> dict[str, Core]:
+    """All questions of the core, by id, in the order of topics.
+
+    Raises:
+        ValueError: a file holds none, or, in a checkout, one with a number that
+            is typed; says which, and why.
+    """
+    found = loaded(folder, Core)
+    for name, one in found.items():
+        if CHECKOUT and (bad := list(typed(one))):
+            raise ValueError(f"{name}.yml: {bad[0]}")
+    return found

@@ -1,0 +1,59 @@
+"""A question of the core is whole, and can be spoken in its time."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lockstep.practice.admission import admitted
+from lockstep.practice.core import Core, core, typed
+
+from .specimen import CORE_FILE, core_specimen, written
+
+
+@pytest.mark.parametrize("one", core().values(), ids=core())
+def test_it_takes_a_minute_to_a_minute_and_a_half(one: Core) -> None:
+    """At 150 words a minute, marks of proof left out."""
+    assert 55 <= one.seconds <= 92
+
+
+@pytest.mark.parametrize("one", core().values(), ids=core())
+def test_what_sharpens_it_is_admitted(one: Core) -> None:
+    assert {*one.sharpened} <= admitted().keys()
+
+
+def test_marks_are_not_spoken() -> None:
+    """Neither words nor numbers of a mark count."""
+    text = "It has two. " + 3 * '[✓ https://a.b/64 "says 64 times"] '
+    one = core_specimen(answer=text)
+    assert one.seconds == 1
+    assert list(typed(one)) == []
+
+
+def test_a_number_of_the_core_is_computed() -> None:
+    found = list(typed(core_specimen(principal="It is 64 GB.")))
+    assert found == ["principal: 64 is typed; compute it or quote it"]
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"question": "One? Two. Three. Four."}, "4 sentences, where 3 are"),
+        ({"answer": "word " * 221}, "221 words, where 220 are the most"),
+        ({"kind": "riddle"}, "Input should be 'explain'"),
+        ({"asked": []}, "should have at least 2 items"),
+        (
+            {"asked": 2 * [{"url": "https://a.b", "says": "It."}]},
+            "two traces have one address",
+        ),
+        (
+            {"pushbacks": [{"ask": "Why?", "reply": "So."}]},
+            "no pushback has a second one behind it",
+        ),
+        ({"scored": {"senior": "a", "staff": "b"}}, "does not say what princ"),
+        ({"trials__comparisons": []}, "should have at least 5 items"),
+    ],
+)
+def test_what_is_not_whole_is_refused(other: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        Core.model_validate(written(CORE_FILE, **other))
