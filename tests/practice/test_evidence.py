@@ -106,6 +106,7 @@ def test_the_command_exits_with_1_for_a_fault(
 ) -> None:
     found: dict[str, Admitted] = {}
     monkeypatch.setattr(evidence, "admitted", lambda: found)
+    monkeypatch.setattr(evidence, "core", dict)
     assert evidence.main([str(tmp_path)]) == 0
     found["specimen"] = specimen()
     assert evidence.main([str(tmp_path)]) == 1
