@@ -124,9 +124,13 @@ def test_all_cards_are_there(away: Away, clone: Path) -> None:
     """Questions and first moves; estimates are no part of a deck."""
     said = away.run("lockstep quiz --count 1 --seed 1", said="\n3\n")
     assert "1 answered; kept in" in said
-    questions = clone / "code" / "lockstep" / "practice" / "questions"
+    practice = clone / "code" / "lockstep" / "practice"
+    questions = [
+        *practice.glob("core/*.yml"),
+        *practice.glob("questions/*.yml"),
+    ]
     moves = (clone / "docs/practice/mock-prompts.md").read_text("utf-8")
-    many = len(list(questions.glob("*.yml"))) + moves.count("??? question")
+    many = len(questions) + moves.count("??? question")
     deck = away.run("lockstep export anki deck.apkg")
     assert f"{many} cards in deck.apkg" in deck
     assert (away.folder / "deck.apkg").stat().st_size > 10_000
