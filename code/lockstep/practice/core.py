@@ -125,9 +125,9 @@ class Core(Asked):
         return round(len(spoken(self.answer)) * 60 / PACE)
 
     def parts(self) -> dict[str, str]:
+        # What to draw is on the question's page: all cards come at once.
         return {
             "Answer": self.answer,
-            "Draw or calculate": self.draw,
             "Weak": self.weak.answer,
             "It reveals": self.weak.reveals,
             "At staff level": self.staff,

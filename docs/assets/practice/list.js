@@ -60,9 +60,13 @@ export const start = async (root) => {
   root.replaceChildren(form, counted, make("p", {}, ask));
   narrow();
 
-  // A question is found by its own words too, once they have come.
-  const { questions } = await (await get(new URL("assets/practice.json", site))).json();
-  const text = new Map(questions.map(({ id, question }) => [id, question]));
-  for (const one of found) one.said += (text.get(one.id) ?? "").toLowerCase();
-  narrow();
+  // A question is found by its own words too: they come once somebody searches.
+  const learn = async () => {
+    const { questions } = await (await get(new URL("assets/practice.json", site))).json();
+    const text = new Map(questions.map(({ id, question }) => [id, question]));
+    for (const one of found) one.said += (text.get(one.id) ?? "").toLowerCase();
+    narrow();
+  };
+  if (words.value) await learn();
+  else words.addEventListener("focus", learn, { once: true });
 };
