@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from lockstep.practice.admission import admitted
-from lockstep.practice.core import Core, core, typed
+from lockstep.practice.core import Core, core
+from lockstep.practice.origins import typed
 
 from .specimen import CORE_FILE, core_specimen, written
 

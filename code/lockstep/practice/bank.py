@@ -97,6 +97,9 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+Address = Annotated[str, Field(pattern=r"^https://\S+$")]
+
+
 class Weak(Strict):
     """What is often said, and what refutes it."""
 
@@ -115,7 +118,7 @@ class Pushback(Strict):
 class Source(Strict):
     """A primary source, and what it says."""
 
-    url: str = Field(pattern=r"^https://\S+$")
+    url: Address
     says: Annotated[str, words(25)]
 
 
@@ -190,7 +193,7 @@ class Question(Asked):
 def replies(
     pushed: list[Pushback], place: str, asked: str
 ) -> Iterator[tuple[str, str, str]]:
-    """The replies of pushbacks, as `Question.answers` gives them."""
+    """The replies of pushbacks, as `Asked.answers` gives them."""
     for number, one in enumerate(pushed, 1):
         here, now = f"{place}.{number}", f"{asked}\n{one.ask}"
         yield f"{here}.reply", one.reply, now
@@ -200,7 +203,7 @@ def replies(
 class Tried(Strict):
     """What one of three independent answers came to."""
 
-    url: str | None = Field(None, pattern=r"^https://\S+$")  # if published
+    url: Address | None = None  # if published
     excerpt: Annotated[str, words(60)]  # of a published one, in our words
     fell: bool  # gave the weak answer, or fell short as badly
     why: Annotated[str, words(60)]
@@ -209,7 +212,7 @@ class Tried(Strict):
 class Best(Strict):
     """The best public answer, told in our own words."""
 
-    url: str = Field(pattern=r"^https://\S+$")
+    url: Address
     summary: Annotated[str, words(80)]
 
 

@@ -11,21 +11,21 @@ import datetime
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
 from .bank import (
+    Address,
     Asked,
     Best,
     Comparisons,
     Strict,
-    loaded,
     replies,
     spoken,
     words,
 )
-from .origins import CHECKOUT, typed
+from .origins import vetted
 from .rubric import Level
 
 CORE = Path(__file__).parent / "core"
@@ -56,7 +56,7 @@ def sentences(most: int) -> AfterValidator:
 class Trace(Strict):
     """A public place from which one sees that it is asked."""
 
-    url: str = Field(pattern=r"^https://\S+$")
+    url: Address
     says: Annotated[str, words(30)]
 
 
@@ -115,7 +115,7 @@ class Core(Asked):
             raise ValueError("no pushback has a second one behind it")
         if len({one.url for one in self.asked}) < len(self.asked):
             raise ValueError("two traces have one address")
-        if missing := {"senior", "staff", "principal"} - self.scored.keys():
+        if missing := {*get_args(Level)} - self.scored.keys():
             raise ValueError(f"scored does not say what {min(missing)} is")
         return self
 
@@ -146,11 +146,6 @@ def core(folder: Path = CORE) -> dict[str, Core]:
     """All questions of the core, by id, in the order of topics.
 
     Raises:
-        ValueError: a file holds none, or, in a checkout, one with a number that
-            is typed; says which, and why.
+        ValueError: as `vetted` does.
     """
-    found = loaded(folder, Core)
-    for name, one in found.items():
-        if CHECKOUT and (bad := list(typed(one))):
-            raise ValueError(f"{name}.yml: {bad[0]}")
-    return found
+    return vetted(folder, Core)

@@ -33,7 +33,7 @@ from jinja2 import TemplateError, nodes
 from lockstep.planner.figures import Figure, Formula
 from lockstep.practice.figures import ENVIRONMENT, Shown, computed
 
-from .bank import MARK, Asked
+from .bank import MARK, Asked, Kind, loaded
 
 PACKAGE = Path(__file__).parents[1]
 ROOT = Path(__file__).parents[3]
@@ -92,6 +92,20 @@ def numerals(text: str) -> frozenset[str]:
     text = _NAMES.sub(" ", text.replace("\N{NO-BREAK SPACE}", " "))
     found = _NUMERAL.finditer(text)
     return frozenset(one[0].replace(",", "") for one in found)
+
+
+def vetted(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
+    """All questions of a kind in a folder, by id, in the order of topics.
+
+    Raises:
+        ValueError: a file holds none, or, in a checkout, one with a number that
+            is typed; says which, and why.
+    """
+    found = loaded(folder, kind)
+    for name, one in found.items():
+        if CHECKOUT and (bad := list(typed(one))):
+            raise ValueError(f"{name}.yml: {bad[0]}")
+    return found
 
 
 def typed(question: Asked) -> Iterator[str]:

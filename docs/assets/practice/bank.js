@@ -39,11 +39,14 @@ const fragment = (html, base) => {
   return content;
 };
 
-export const get = async (address) => {
+const get = async (address) => {
   const answer = await fetch(address);
   if (!answer.ok) throw new Error(`${answer.status} for ${address}`);
   return answer;
 };
+
+/** What the build wrote for a browser: questions, topics, and how one is scored. */
+export const published = async () => (await get(new URL("assets/practice.json", site))).json();
 
 const title = (heading) => {
   for (const link of heading.querySelectorAll(".headerlink")) link.remove();
@@ -167,7 +170,7 @@ const question = (given) => ({
 let loaded;
 
 const load = async () => {
-  const given = await (await get(new URL("assets/practice.json", site))).json();
+  const given = await published();
   // The level from which the rubric expects a first move.
   const { from } = given.lines.find(({ id }) => id === "move");
   const found = await Promise.all([prompts(from), estimates(given.topics)]);
