@@ -13,8 +13,10 @@ import psutil
 PACKAGES = "torch", "accelerate", "lightning-fabric", "torchdata", "numpy"
 
 
-def about() -> dict[str, str | dict[str, str]]:
-    """Revision, date, machine and versions."""
+def about(
+    packages: tuple[str, ...] = PACKAGES,
+) -> dict[str, str | dict[str, str]]:
+    """Revision, date, machine and versions, those of `packages` among them."""
     kernel, *_ = platform.release().split("-")  # without who built it
     return {
         "revision": revision(Path(__file__).parent),
@@ -28,7 +30,7 @@ def about() -> dict[str, str | dict[str, str]]:
         },
         "versions": {
             "Python": platform.python_version(),
-            **{name: version(name) for name in PACKAGES},
+            **{name: version(name) for name in packages},
         },
     }
 
