@@ -327,6 +327,7 @@ def test_on_a_gpu_a_phase_lasts_until_its_kernels_end(tmp_path: Path) -> None:
     for size in (512, 8192):
         given = SHORT | {"run_dir": tmp_path / str(size), "hidden_size": size}
         given |= {"global_batch_size": 2048, "micro_batch_size": 2048}
+        (tmp_path / str(size)).mkdir()
         events = ranks.run_ranks(1, gpu_phases, TrainConfig(**given))[0]
         last = events[-1]["phases"]
         assert set(last) >= PHASES

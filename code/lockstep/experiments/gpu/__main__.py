@@ -30,10 +30,21 @@ def of_steps() -> list[dict[str, Any]]:
         for precision in ("fp32", "tf32", "bf16", "fp16", steps.FSDP2)
     ]
     each += [{"batch": batch} for batch in (1, 4, 8)]
-    each += [{"batch": batch, "recompute": True} for batch in (1, 2, 4, 8)]
+    each += [{"batch": batch, "recompute": "full"} for batch in (1, 2, 4, 8)]
+    each += [{"batch": batch, "recompute": "selective"} for batch in (2, 8)]
     each += [{"batch": batch, "compiled": True} for batch in (2, 4)]
+    return [stepped(**one) for one in each]
+
+
+def of_offload() -> list[dict[str, Any]]:
+    """Weights, gradients and optimizer on the host."""
+    return [stepped(batch, offload=True) for batch in (2, 8)]
+
+
+def stepped(batch: int, **how: Any) -> dict[str, Any]:
+    """Of the whole decoder."""
     with steps.alone():
-        return [steps.measured(Shape(), s=SEQUENCE, **one) for one in each]
+        return steps.measured(Shape(), batch, SEQUENCE, **how)
 
 
 def of_kept() -> list[dict[str, Any]]:
@@ -41,7 +52,7 @@ def of_kept() -> list[dict[str, Any]]:
     with steps.alone():
         return [
             steps.kept(Shape(), 2, SEQUENCE, recompute, (2, 6))
-            for recompute in (False, True)
+            for recompute in ("none", "selective", "full")
         ]
 
 
@@ -74,6 +85,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "sizes": kernels.sizes,
     "rows": kernels.rows,
     "steps": of_steps,
+    "offload": of_offload,
     "kept": of_kept,
     "attention": kernels.attention,
     "loss": kernels.loss,
@@ -84,7 +96,6 @@ PARTS: dict[str, Callable[[], Any]] = {
     "hidden_copy": kernels.hidden_copy,
     "twice": repeated.twice,
     "batches": repeated.in_other_batches,
-    "read": steps.read_each_step,
     "biased": kernels.biased,
     "fragments": steps.fragments,
     "resumed": resumed,

@@ -5,11 +5,30 @@ billion parameters, with the output layer's weights those of the embedding.
 """
 
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import (
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+
+# What costs most to compute again for each byte that it keeps.
+PRODUCTS = [
+    torch.ops.aten.mm.default,
+    torch.ops.aten._scaled_dot_product_flash_attention.default,
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default,
+]
+AGAIN = {
+    "full": partial(checkpoint, use_reentrant=False),
+    "selective": partial(
+        checkpoint,
+        use_reentrant=False,
+        context_fn=partial(create_selective_checkpoint_contexts, PRODUCTS),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -82,9 +101,11 @@ def angles(s: int, head: int, like: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Decoder(nn.Module):
-    """Token ids (b, s) to the mean loss of predicting the next one."""
+    """Token ids (b, s) to the mean loss of predicting the next one. What the
+    backward pass computes again: none, full, or selective, which keeps matrix
+    products and attention."""
 
-    def __init__(self, shape: Shape, recompute: bool = False) -> None:
+    def __init__(self, shape: Shape, recompute: str = "none") -> None:
         super().__init__()
         self.shape, self.recompute = shape, recompute
         self.embedding = nn.Embedding(shape.vocab, shape.hidden)
@@ -97,11 +118,9 @@ class Decoder(nn.Module):
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         turn = angles(ids.shape[1], self.shape.hidden // self.shape.heads, x)
+        again = AGAIN.get(self.recompute)
         for block in self.blocks:
-            if self.recompute:
-                x = checkpoint(block, x, turn, use_reentrant=False)
-            else:
-                x = block(x, turn)
+            x = again(block, x, turn) if again else block(x, turn)
         logits = F.linear(self.norm(x), self.embedding.weight)[:, :-1]
         return F.cross_entropy(
             logits.flatten(0, 1).float(), ids[:, 1:].flatten()

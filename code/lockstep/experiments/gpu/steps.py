@@ -1,6 +1,7 @@
 """Steps of a decoder: time and memory by format, batch and recomputation, the
 optimizer's kernels, and a model so small that launches are what takes time."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -11,7 +12,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
 
 from lockstep.experiments.gpu.clock import device, peak, seconds, wait
 from lockstep.experiments.gpu.decoder import Decoder, Shape
@@ -41,12 +47,14 @@ def alone() -> Iterator[None]:
 
 def made(
     shape: Shape,
-    recompute: bool = False,
+    recompute: str = "none",
     precision: str = "",
     compiled: bool = False,
+    offload: bool = False,
 ) -> Decoder:
     """On the device, in fp32; FSDP2 casts a block's weights as it gathers
-    them."""
+    them, and with `offload` keeps weights, gradients and optimizer on the
+    host."""
     torch.manual_seed(0)
     with device():
         model = Decoder(shape, recompute)
@@ -55,8 +63,9 @@ def made(
             block.compile()
     if precision == FSDP2:
         policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+        place = CPUOffloadPolicy() if offload else OffloadPolicy()
         for part in (*model.blocks, model):
-            fully_shard(part, mp_policy=policy)
+            fully_shard(part, mp_policy=policy, offload_policy=place)
     return model
 
 
@@ -103,9 +112,10 @@ def measured(
     shape: Shape,
     batch: int,
     s: int,
-    recompute: bool = False,
+    recompute: str = "none",
     precision: str = FSDP2,
     compiled: bool = False,
+    offload: bool = False,
     repeats: int = 4,
 ) -> Row:
     """Seconds of a step, its peak, and what weights, gradients and optimizer
@@ -117,10 +127,11 @@ def measured(
         "recompute": recompute,
         "precision": precision,
         "compiled": compiled,
+        "offload": offload,
     }
     try:
         with peak() as held:
-            model = made(shape, recompute, precision, compiled)
+            model = made(shape, recompute, precision, compiled, offload)
             step = Step(model, drawn(shape, batch, s), precision)
             step()
             row["seconds"] = seconds(step, repeats, 1)
@@ -133,7 +144,7 @@ def measured(
 
 
 def kept(
-    shape: Shape, batch: int, s: int, recompute: bool, layers: tuple[int, int]
+    shape: Shape, batch: int, s: int, recompute: str, layers: tuple[int, int]
 ) -> Row:
     """What the backward pass keeps of one block, as the difference between a
     decoder of more layers and one of fewer, when the forward pass has ended."""
@@ -145,6 +156,7 @@ def kept(
         model(ids).backward()  # workspaces exist now
         model.zero_grad(set_to_none=True)
         wait()
+        gc.collect()  # of the model before, whose parts refer to each other
         before = allocated()
         out = model(ids)
         found.append(allocated() - before)
@@ -231,24 +243,6 @@ def in_kernels(step: Callable[[], None], steps: int = 3) -> tuple[float, float]:
         if event.device_type == torch.autograd.DeviceType.CUDA
     ]
     return len(spans) / steps, sum(spans) / steps
-
-
-def read_each_step(shape: Shape = SMALL, s: int = 512) -> list[Row]:
-    """The loss read on the CPU after every step, and never: what the CPU's
-    waiting costs a small model."""
-    found = []
-    for reads in (False, True):
-        model = made(shape)
-        step = Step(model, drawn(shape, 1, s))
-
-        def many(step: Step = step, reads: bool = reads) -> None:
-            for _ in range(20):
-                step()
-                if reads:
-                    wait()
-
-        found.append({"reads": reads, "seconds": seconds(many, 5, 1) / 20})
-    return found
 
 
 def fragments() -> list[Row]:
