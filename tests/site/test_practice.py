@@ -45,7 +45,9 @@ TALK = [
     {
         "ask": "<p>And sharded?</p>",
         "reply": "<p>An eighth.</p>",
-        "then": [{"ask": "<p>Of what?</p>", "reply": "<p>All.</p>"}],
+        "then": [
+            {"ask": "<p>Of what?</p>", "reply": "<p>All.</p>", "then": []}
+        ],
     },
     {"ask": "<p>And in bf16?</p>", "reply": "<p>Less.</p>", "then": []},
 ]
@@ -69,6 +71,7 @@ def question(
             ["Strong", f"<p>strong {name}: {link}</p>"],
             ["Say it", f"<p>say {name}</p>"],
         ],
+        "pushed": 3,
         "pushbacks": TALK,
     }
 
@@ -89,18 +92,41 @@ def site_address(target: str) -> str:
     return re.sub(r"(index)?\.md", "/", target).replace("//", "/")
 
 
+TOLD = "question", "parts", "pushbacks"
+
+
 def bundle(questions: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `assets/practice.json` holds."""
+    """What a browser is given, by its address in assets/."""
     lines = [line.model_dump(by_alias=True) for line in RUBRIC.lines]
     for line in lines:
         line["links"] = [site_address(link) for link in line["links"]]
-    return {
+    named = {
         "topics": TOPICS,
         "levels": RUBRIC.levels,
         "stages": [stage.model_dump() for stage in RUBRIC.stages],
         "lines": lines,
-        "questions": questions,
+        "questions": [
+            {key: one[key] for key in one if key not in TOLD}
+            for one in questions
+        ],
     }
+    told = {one["id"]: {key: one[key] for key in TOLD} for one in questions}
+    return {
+        "practice.json": named,
+        **{f"practice/{name}.json": of for name, of in told.items()},
+    }
+
+
+def serve(visit: Visit, questions: list[dict[str, Any]]) -> None:
+    """Answer as the site's build would with these questions."""
+    given = bundle(questions)
+
+    def answer(route: Route) -> None:
+        _, _, name = route.request.url.partition("/assets/")
+        route.fulfill(json=given[name])
+
+    visit.context.route("**/assets/practice.json", answer)
+    visit.context.route("**/assets/practice/*.json", answer)
 
 
 @contextmanager
@@ -113,13 +139,8 @@ def visiting(
     **options: Any,
 ) -> Iterator[Visit]:
     """A tab with a tool of practice, whose clock stands."""
-    given = bundle(questions)
-
-    def answer(route: Route) -> None:
-        route.fulfill(json=given)
-
     with Visit(browser, site, **options) as visit:
-        visit.context.route("**/assets/practice.json", answer)
+        serve(visit, questions)
         visit.page.clock.set_fixed_time(NOW)
         visit.open(page)
         settled(visit.page)
@@ -569,10 +590,29 @@ def test_a_bank_that_does_not_come_is_told_of(
         alert = visit.page.get_by_role("alert")
         expect(alert).to_contain_text("503")
         visit.context.unroute(bank)
-        given = bundle(QUESTIONS)
-        visit.context.route(bank, lambda route: route.fulfill(json=given))
+        serve(visit, QUESTIONS)
         follow(visit, MOCK)
         expect(title(visit.page)).to_have_text("A new interview")
+
+
+def test_a_question_that_does_not_come_is_told_of_and_asked_for_again(
+    browser: Browser,  # noqa: F811
+    site: Site,
+) -> None:
+    """Its card says so, and the next time it is fetched anew."""
+    with Visit(browser, site) as visit:
+        serve(visit, [question("bytes", "memory", "staff")])
+        late = "**/assets/practice/bytes.json"
+        visit.context.route(late, lambda route: route.fulfill(status=503))
+        visit.open(CARDS)
+        only(visit.page, "memory")
+        expect(visit.page.get_by_role("alert")).to_contain_text("503")
+        visit.context.unroute(late)
+        press(visit.page, "Space")
+        expect(visit.page.locator(".practice-card")).to_contain_text(
+            "strong bytes"
+        )
+        expect(visit.page.get_by_role("alert")).to_have_count(0)
 
 
 def follow(visit: Visit, to: str) -> None:

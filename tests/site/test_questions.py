@@ -200,7 +200,15 @@ def test_the_index_leads_to_each_by_topic_and_level(bank: Site) -> None:
 
 
 def test_a_browser_gets_all_of_it(bank: Site) -> None:
-    found = json.loads((bank.folder / questions.BUNDLE).read_text())
+    """All questions in short in one file, and all that is said of one in a
+    file of its own."""
+
+    def read(name: str) -> Any:
+        return json.loads(
+            (bank.folder / f"{questions.BUNDLE}{name}").read_text()
+        )
+
+    found = read(".json")
     assert next(iter(found["topics"])) == "memory"
     assert found["topics"] == TOPICS
     assert found["levels"] == ["senior", "staff", "principal"]
@@ -212,22 +220,28 @@ def test_a_browser_gets_all_of_it(bank: Site) -> None:
         assert line["marks"] == [*written_line.marks]
     core, second, first = found["questions"]
     assert (core["id"], core["core"]) == ("core-specimen", True)
-    assert core["parts"][0][0] == "Answer"
-    assert "✓" not in json.dumps(core)
+    told = {one["id"]: read(f"/{one['id']}.json") for one in found["questions"]}
+    assert told[core["id"]]["parts"][0][0] == "Answer"
+    assert "✓" not in json.dumps(told, ensure_ascii=False)
     assert (second["id"], second["core"]) == ("a-second", False)
     assert first["page"] == ADDRESS
     assert (first["topic"], first["level"]) == ("memory", "senior")
-    parts = dict(first["parts"])
+    said = told[first["id"]]
+    words = read("/words.json")
+    assert words.keys() == told.keys()
+    assert f"<p>{words[first['id']]}</p>" == said["question"]
+    parts = dict(said["parts"])
     why = "<p>Sharding by eight leaves far less than half.</p>"
     assert parts["Why it falls short"] == why
     assert 'href="concepts/memory/#state"' in parts["Strong"]
     assert 'href="planner/?ask=memory&amp;' in parts["Strong"]
-    [push] = first["pushbacks"]
+    assert first["pushed"] == 2
+    [push] = said["pushbacks"]
     assert push["ask"] == "<p>And on 16 ranks?</p>"
     assert push["then"] == [
         {"ask": "<p>Still?</p>", "reply": "<p>Still.</p>", "then": []}
     ]
-    html = re.findall(r'href="([^"#?]*)', json.dumps(found).replace('\\"', '"'))
+    html = re.findall(r'href="([^"#?]*)', json.dumps(told).replace('\\"', '"'))
     inside = {x for x in html if not x.startswith("https://")}
     assert inside
     for link in inside | {x.partition("#")[0] for x in links_of(found)}:

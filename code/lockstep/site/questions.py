@@ -1,5 +1,6 @@
 """The question bank on the site: a page for each question, their index, and
-`assets/practice.json`, from which a browser asks them.
+what a browser asks them from: `assets/practice.json` names all of them, and
+`assets/practice/ID.json` has what is said of one.
 
 All of it is made at build time from the admitted questions, where the
 navigation has a place for the index.
@@ -17,6 +18,7 @@ from textwrap import indent
 from typing import Any
 from urllib.parse import urlsplit
 
+from bs4 import BeautifulSoup
 from markdown import Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -37,7 +39,7 @@ from lockstep.site import generated
 
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"
-BUNDLE = "assets/practice.json"
+BUNDLE = "assets/practice"
 PLANNER = "planner/"
 BUGS = "practice/find-the-bug.md#list"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -73,8 +75,10 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
             pages[address] = page(one, after, traps, filled, repository)
         for address, text in pages.items():
             files.append(generated.page(config, address, text))
-        whole = json.dumps(bundle(every, files, config, repository))
-        files.append(File.generated(config, BUNDLE, content=whole))
+        told = bundle(every, files, config, repository)
+        for name, given in told.items():
+            content = json.dumps(given, ensure_ascii=False)
+            files.append(File.generated(config, name, content=content))
     except ValueError as error:
         raise PluginError(f"questions: {error}") from None
 
@@ -234,8 +238,9 @@ def bundle(
     config: MkDocsConfig,
     repository: str,
 ) -> dict[str, Any]:
-    """What a browser asks from, the core first; addresses begin at the site's
-    root.
+    """What a browser asks from, by the name of its file: all questions in
+    short, the core first; their words, for who searches; and one file for each
+    with what is said of it. Addresses begin at the site's root.
 
     Raises:
         ValueError: a link leads to no page.
@@ -259,6 +264,9 @@ def bundle(
         text = _LINK.sub(absolute, text)
         return writer.reset().convert(text)
 
+    def plain(text: str) -> str:
+        return BeautifulSoup(html(text), "html.parser").get_text()
+
     def turns(pushed: list[Pushback]) -> list[dict[str, Any]]:
         return [
             {
@@ -269,6 +277,17 @@ def bundle(
             for one in pushed
         ]
 
+    def count(pushed: list[Pushback]) -> int:
+        return sum(1 + count(one.then) for one in pushed)
+
+    told = {
+        one.id: {
+            "question": html(one.question),
+            "parts": [[name, html(of)] for name, of in one.parts().items()],
+            "pushbacks": turns(one.pushbacks),
+        }
+        for one in found
+    }
     scored = rubric.load()
     lines = [
         line.model_dump(mode="json", by_alias=True)
@@ -276,7 +295,7 @@ def bundle(
         for line in scored.lines
     ]
     held = [one.topic for one in found]
-    return {
+    named = {
         "topics": {
             topic: TOPICS[topic]
             for topic in sorted(TOPICS, key=lambda topic: topic not in held)
@@ -291,13 +310,16 @@ def bundle(
                 "level": one.level,
                 "title": one.title,
                 "page": f"{HOME}/{one.id}/",
-                "question": html(one.question),
                 "core": isinstance(one, Core),
-                "parts": [[name, html(of)] for name, of in one.parts().items()],
-                "pushbacks": turns(one.pushbacks),
+                "pushed": count(one.pushbacks),
             }
             for one in found
         ],
+    }
+    return {
+        f"{BUNDLE}.json": named,
+        f"{BUNDLE}/words.json": {one.id: plain(one.question) for one in found},
+        **{f"{BUNDLE}/{name}.json": of for name, of in told.items()},
     }
 
 

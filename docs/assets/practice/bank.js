@@ -45,8 +45,29 @@ const get = async (address) => {
   return answer;
 };
 
-/** What the build wrote for a browser: questions, topics, and how one is scored. */
-export const published = async () => (await get(new URL("assets/practice.json", site))).json();
+const json = async (path) => (await get(new URL(path, site))).json();
+
+/** What can be asked: names of questions, topics, and how one is scored. */
+const published = () => json("assets/practice.json");
+
+/** The text of each question by its id, without what is said in answer. */
+export const wordings = () => json("assets/practice/words.json");
+
+/** An element that is filled once what was promised has come. */
+const awaited = (promise, inside) => {
+  const place = make("div", { ariaBusy: "true" }, "…");
+  const put = (...found) => {
+    place.replaceChildren(...found);
+    place.ariaBusy = "false";
+  };
+  promise.then((given) => put(...inside(given))).catch((error) => {
+    put(make("p", { role: "alert" }, `This did not come: ${error.message}.`));
+  });
+  return place;
+};
+
+/** Each part of an answer, under its name. */
+const titled = (parts, rank) => parts.flatMap(([name, inside]) => [make(rank, {}, name), inside]);
 
 const title = (heading) => {
   for (const link of heading.querySelectorAll(".headerlink")) link.remove();
@@ -103,7 +124,7 @@ const prompts = async (level) => {
           title: title(heading),
           page: `${address.href}#${heading.id}`,
           ask: () => "What do you look at first?",
-          answer: () => [[name, fragment(note.innerHTML, address)]],
+          answer: (turn, rank) => titled([[name, fragment(note.innerHTML, address)]], rank),
         };
       }),
   );
@@ -122,13 +143,7 @@ const estimates = async (topics) => {
   const shown = (kind, turn, inside) => {
     const key = `${kind} ${turn}`;
     if (!drawn.has(key)) drawn.set(key, estimate(kind, turn));
-    const place = make("div", { ariaBusy: "true" }, "…");
-    const put = (said) => {
-      place.replaceChildren(inside(said));
-      place.ariaBusy = "false";
-    };
-    drawn.get(key).then(put, () => put({ question: "It could not be drawn.", worked: "" }));
-    return place;
+    return awaited(drawn.get(key), (said) => [inside(said)]);
   };
   const worked = (html) => {
     const part = fragment(html, address);
@@ -144,28 +159,42 @@ const estimates = async (topics) => {
       title,
       page: `${address.href}?kind=${kind}`,
       ask: (turn) => shown(kind, turn, ({ question }) => question),
-      answer: (turn) => [["Derivation", shown(kind, turn, (said) => worked(said.worked))]],
+      answer: (turn, rank) =>
+        titled([["Derivation", shown(kind, turn, (said) => worked(said.worked))]], rank),
     }));
 };
 
 const flat = (pushbacks) =>
-  pushbacks.flatMap(({ ask, reply, then }) => [
-    { ask: () => fragment(ask, site), reply: () => fragment(reply, site) },
-    ...flat(then ?? []),
-  ]);
+  pushbacks.flatMap(({ ask, reply, then }) => [[ask, reply], ...flat(then)]);
 
-const question = (given) => ({
-  id: given.id,
-  sort: "question",
-  topic: given.topic,
-  level: given.level,
-  title: given.title,
-  page: new URL(given.page, site).href,
-  ask: () => fragment(given.question, site),
-  core: given.core,
-  answer: () => given.parts.map(([name, html]) => [name, fragment(html, site)]),
-  pushbacks: flat(given.pushbacks),
-});
+/* All that is said of a question is in a file of its own, fetched when it is
+   asked. One that did not come is fetched again the next time. */
+const told = new Map();
+const tell = (id) => {
+  if (!told.has(id)) {
+    told.set(id, json(`assets/practice/${id}.json`));
+    told.get(id).catch(() => told.delete(id));
+  }
+  return told.get(id);
+};
+
+const question = ({ id, pushed, page: address, ...given }) => {
+  const said = (inside) => awaited(tell(id), inside);
+  const pushback = (place) => (of) =>
+    said(({ pushbacks }) => [fragment(flat(pushbacks)[of][place], site)]);
+  return {
+    ...given,
+    id,
+    sort: "question",
+    page: new URL(address, site).href,
+    ask: () => said((all) => [fragment(all.question, site)]),
+    answer: (turn, rank) => [said(({ parts }) =>
+      titled(parts.map(([name, html]) => [name, fragment(html, site)]), rank))],
+    pushed, // how often one can push back
+    push: pushback(0),
+    meet: pushback(1),
+  };
+};
 
 let loaded;
 

@@ -122,8 +122,7 @@ export const start = async (root) => {
     );
     if (shown) {
       const answer = make("div", { className: "practice-answer", tabIndex: -1, role: "group", ariaLabel: "Answer" });
-      for (const [name, text] of item.answer(turns)) answer.append(make("h3", {}, name), text);
-      answer.append(make("p", {}, make("a", { href: item.page }, "Its page")));
+      answer.append(...item.answer(turns, "h3"), make("p", {}, make("a", { href: item.page }, "Its page")));
       card.append(answer);
     }
   };

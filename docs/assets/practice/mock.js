@@ -230,7 +230,7 @@ export const start = async (root) => {
   const folded = (name, ...inside) => make("details", {}, make("summary", {}, name), ...inside);
 
   const pushbacks = (item) => {
-    const many = item.pushbacks.length;
+    const many = item.pushed;
     const list = make("ol", { className: "mock-pushbacks" });
     const more = button("", () => {
       session.pushed[item.id] = (session.pushed[item.id] ?? 0) + 1;
@@ -240,8 +240,9 @@ export const start = async (root) => {
     });
     const fill = () => {
       const count = Math.min(session.pushed[item.id] ?? 0, many);
-      for (const { ask, reply } of item.pushbacks.slice(list.childElementCount, count)) {
-        list.append(make("li", { tabIndex: -1 }, ask(), folded("How to meet it", reply())));
+      for (let one = list.childElementCount; one < count; one += 1) {
+        const met = folded("How to meet it", item.meet(one));
+        list.append(make("li", { tabIndex: -1 }, item.push(one), met));
       }
       more.textContent = `I have answered: push back (${count} of ${many})`;
       more.hidden = count === many;
@@ -251,14 +252,13 @@ export const start = async (root) => {
   };
   const asked = (item) => {
     const turn = Number(session.seed);
-    const answers = item.answer(turn).flatMap(([name, text]) => [make("h4", {}, name), text]);
     return make(
       "section",
       { className: "practice-card", ariaLabel: item.title },
       make("h3", {}, item.title),
       make("div", {}, item.ask(turn)),
-      ...(item.pushbacks ? pushbacks(item) : []),
-      folded("What holds", ...answers, make("p", {}, make("a", { href: item.page }, "Its page"))),
+      ...(item.pushed ? pushbacks(item) : []),
+      folded("What holds", ...item.answer(turn, "h4"), make("p", {}, make("a", { href: item.page }, "Its page"))),
     );
   };
 

@@ -3,6 +3,7 @@
 python -m lockstep.experiments.gpu --help
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 import tyro
 
-from lockstep.experiments.gpu import kernels, repeated, steps
+from lockstep.experiments.gpu import kernels, repeated, steps, tables
 from lockstep.experiments.gpu.decoder import Shape
 from lockstep.experiments.record import about, write
 
@@ -135,13 +136,22 @@ def run(
         write(found, result)
     for name, why in found.get("failed", {}).items():
         print(f"{name} failed: {why}", file=sys.stderr)
+    render(result)
     return bool(found.get("failed"))
 
 
+def render(result: Path = RESULT) -> int:
+    """Write the tables of a result anew."""
+    found = json.loads(result.read_text())
+    result.with_suffix(".md").write_text(tables.tables(found))
+    return 0
+
+
 if __name__ == "__main__":
+    commands: dict[str, Callable[..., int]] = {"run": run, "render": render}
     sys.exit(
-        tyro.cli(
-            run,
+        tyro.extras.subcommand_cli_from_dict(
+            commands,
             prog="lockstep.experiments.gpu",
             config=(tyro.conf.OmitArgPrefixes,),
         )
