@@ -193,8 +193,8 @@ def test_the_index_leads_to_each_by_topic_and_level(bank: Site) -> None:
     ]
     title = written()["title"]
     assert rows[1:3] == [
-        ["Memory", title, "Trap", "senior"],
-        ["Memory", "Another", "Trap", "staff"],
+        ["Memory", title, "Trap", "senior", "2 min"],
+        ["Memory", "Another", "Trap", "staff", "2 min"],
     ]
     assert page.select_one('a[href="specimen/"]')
 
@@ -475,10 +475,10 @@ def test_published_answers_are_told_as_what_they_are() -> None:
 
 def test_an_index_without_questions_has_no_empty_list() -> None:
     for found, has in (([], False), ([specimen()], True)):
-        text = questions.index([], found)
+        text = questions.index([], found, [])
         assert ("| topic |" in text) == has
         assert ("No question has passed" in text) != has
-    assert "Estimate | senior |" in questions.index([core_specimen()], [])
+    assert "Estimate | senior |" in questions.index([core_specimen()], [], [])
 
 
 def test_a_core_question_names_traps_that_are_there() -> None:

@@ -28,6 +28,7 @@ from lockstep.exercises.labs import labs
 from .admission import admitted
 from .bank import Asked
 from .core import core
+from .rounds import rounds
 
 ROOT = Path(__file__).parents[3]
 REPORTS = Path(".cache/reports")
@@ -137,7 +138,8 @@ def main(arguments: list[str] | None = None) -> int:
     folder = parser.parse_args(arguments).reports
     reports = sorted(folder.glob("*.xml"))
     try:
-        questions = [*core().values(), *admitted().values()]
+        every = core(), admitted(), rounds()
+        questions = [one for kind in every for one in kind.values()]
         ended = outcomes(reports)
     except ValueError as error:
         print(error)

@@ -39,6 +39,7 @@ from lockstep.site import (
     notebook_pages,
     proofs,
     questions,
+    rounds,
 )
 from lockstep.site.diagrams import Ahead, size
 from lockstep.site.freshness import outdate
@@ -124,7 +125,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         inside = path.relative_to(root).as_posix()
         files.append(File(inside, str(root), config.site_dir, True))
     repository = (config.repo_url or "").rstrip("/")
-    questions.publish(files, config, f"{repository}/blob/{_BRANCH}")
+    for made in (questions, rounds):
+        made.publish(files, config, f"{repository}/blob/{_BRANCH}")
     if _dirty:
         outdate(files, root)
     return files

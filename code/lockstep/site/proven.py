@@ -1,4 +1,4 @@
-"""Every test that a mark of a page or of a core question names has passed.
+"""Every test that a mark of a page, a question or a round names has passed.
 
     python -m lockstep.site.proven [REPORTS]
 
@@ -9,10 +9,12 @@ skipped, as those that need a GPU are without one, is named and is no fault.
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from lockstep.practice.core import CORE
 from lockstep.practice.evidence import REPORTS, ending, outcomes
+from lockstep.practice.rounds import ROUNDS
 
 from .proofs import ROOT, cited
 
@@ -36,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not (reports := sorted(folder.glob("*.xml"))):
         print(f"{folder} holds no report: run `make test-code test-more`")
         return 1
-    pages = sorted([*(ROOT / "docs").rglob("*.md"), *CORE.glob("*.yml")])
+    written = (place.glob("*.yml") for place in (CORE, ROUNDS))
+    pages = sorted(chain((ROOT / "docs").rglob("*.md"), *written))
     found = dict(unproven(pages, outcomes(reports)))
     faults = [line for line, how in found.items() if how != "was skipped"]
     for line in found:

@@ -35,6 +35,7 @@ from lockstep.practice.core import KINDS, Core, core
 from lockstep.practice.evidence import headings
 from lockstep.practice.figures import computed, template
 from lockstep.practice.origins import ROOT, given
+from lockstep.practice.rounds import Round, rounds
 from lockstep.site import generated
 
 HOME = "practice/questions"
@@ -62,16 +63,16 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
     Raises:
         PluginError: a question is not whole, or a figure cannot be computed.
     """
-    if not _names(config.nav, INDEX):
+    if not names(config.nav, INDEX):
         return
     try:
         traps = admitted()
         asked, found = list(core().values()), list(traps.values())
-        pages = {INDEX: index(asked, found)}
+        pages = {INDEX: index(asked, found, list(rounds().values()))}
         every = [*asked, *found]
         for one, after in zip_longest(every, every[1:]):
             address = f"{HOME}/{one.id}.md"
-            filled = _filled(address, repository)
+            filled = filling(address, repository)
             pages[address] = page(one, after, traps, filled, repository)
         for address, text in pages.items():
             files.append(generated.page(config, address, text))
@@ -83,12 +84,12 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
         raise PluginError(f"questions: {error}") from None
 
 
-def _names(nav: Any, page: str) -> bool:
+def names(nav: Any, page: str) -> bool:
     """Whether a navigation has a page in it."""
     if isinstance(nav, dict):
         nav = list(nav.values())
     if isinstance(nav, list):
-        return any(_names(part, page) for part in nav)
+        return any(names(part, page) for part in nav)
     return bool(nav == page)
 
 
@@ -98,7 +99,7 @@ def _template(text: str, planner: str, repository: str) -> str:
     return _COMMENT.sub("", text).strip()
 
 
-def _filled(address: str, repository: str) -> Shown:
+def filling(address: str, repository: str) -> Shown:
     """What makes a question's text that of the page at `address`."""
     home = posixpath.dirname(address)
     url = address.removesuffix(".md") + "/"
@@ -141,7 +142,7 @@ def page(
         after=after,
         topic=TOPICS[one.topic],
         shown=filled,
-        tree=_tree(one.pushbacks, filled),
+        tree=tree(one.pushbacks, filled),
         evidence=filled(evidence(one, repository)),
         folded=lambda text: indent(text, "    "),
         line=lambda text: " ".join(text.split()),
@@ -149,13 +150,13 @@ def page(
     )
 
 
-def _tree(pushed: list[Pushback], filled: Shown) -> str:
+def tree(pushed: list[Pushback], filled: Shown) -> str:
     """Pushbacks, each folded with its reply and what follows."""
     parts = []
     for one in pushed:
         inside = filled(one.reply)
         if one.then:
-            inside += "\n\n" + _tree(one.then, filled)
+            inside += "\n\n" + tree(one.then, filled)
         ask = " ".join(filled(one.ask).split())
         parts.append(f'??? question "{ask}"\n\n{indent(inside, "    ")}')
     return "\n\n".join(parts)
@@ -217,7 +218,7 @@ def _where(url: str) -> str:
     return f"{parts.netloc.removeprefix('www.')}/{place[-1]}".rstrip("/")
 
 
-def index(asked: list[Core], traps: list[Admitted]) -> str:
+def index(asked: list[Core], traps: list[Admitted], played: list[Round]) -> str:
     """The Markdown of the index: by topic, and in it by level."""
     topics, order = list(TOPICS), list(rubric.load().levels)
 
@@ -227,6 +228,7 @@ def index(asked: list[Core], traps: list[Admitted]) -> str:
     return template((TEMPLATES / "questions.md").read_text("utf-8")).render(
         core=sorted(asked, key=place),
         rows=sorted(traps, key=place),
+        rounds=sorted(played, key=place),
         topics=TOPICS,
         kinds=KINDS,
     )

@@ -5,10 +5,11 @@ import { button, choice, make, shelf, wordings } from "./bank.js";
 /** Each row of a question: what it is, and where it leads. */
 const rows = (article) =>
   [...article.querySelectorAll("tbody tr:has(a)")].map((row) => {
-    const [topic, , kind, level] = [...row.cells].map((cell) => cell.textContent.trim());
+    const [topic, , kind, level, takes] = [...row.cells].map((cell) => cell.textContent.trim());
+    const time = Number.parseInt(takes, 10) < 10 ? "two minutes" : "an hour";
     const link = row.querySelector("a");
     const id = link.getAttribute("href").split("/").at(-2);
-    return { row, link, id, topic, kind, level, said: row.textContent.toLowerCase() };
+    return { row, link, id, topic, kind, level, time, said: row.textContent.toLowerCase() };
   });
 
 export const start = async (root) => {
@@ -22,6 +23,7 @@ export const start = async (root) => {
     choice("Topic", "topic", [["", "all"], ...named("topic")], given.get("topic")),
     choice("Kind", "kind", [["", "all"], ...named("kind")], given.get("kind")),
     choice("Level", "level", [["", "all"], ...named("level")], given.get("level")),
+    choice("Time", "time", [["", "all"], ...named("time")], given.get("time")),
     make("label", {}, "Words", words),
   );
   const counted = make("p", { role: "status", className: "practice-counts" });
