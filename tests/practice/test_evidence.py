@@ -107,6 +107,7 @@ def test_the_command_exits_with_1_for_a_fault(
     found: dict[str, Admitted] = {}
     monkeypatch.setattr(evidence, "admitted", lambda: found)
     monkeypatch.setattr(evidence, "core", dict)
+    monkeypatch.setattr(evidence, "rounds", dict)
     assert evidence.main([str(tmp_path)]) == 0
     found["specimen"] = specimen()
     assert evidence.main([str(tmp_path)]) == 1

@@ -89,6 +89,7 @@ export const start = async (root) => {
     spent = taken();
     since = since === null ? Date.now() : null;
     go.textContent = since === null ? "Go on" : "Pause";
+    timer.classList.toggle("round-running", since !== null);
     clearInterval(ticking);
     if (since !== null) ticking = setInterval(tick, 1000);
     tick();
