@@ -54,7 +54,7 @@ TALK = [
 
 
 def question(
-    name: str, topic: str, level: str, core: bool = False
+    name: str, topic: str, level: str, tier: str = "traps"
 ) -> dict[str, Any]:
     """A question as the site's build writes it."""
     link = '<a href="concepts/memory/#state">state</a>'
@@ -65,7 +65,7 @@ def question(
         "title": f"Title of {name}",
         "page": f"practice/questions/{name}/",
         "question": f"<p>What of {name}?</p>",
-        "core": core,
+        "tier": tier,
         "parts": [
             ["Weak", f"<p>weak {name}</p>"],
             ["Strong", f"<p>strong {name}: {link}</p>"],
@@ -92,7 +92,7 @@ def site_address(target: str) -> str:
     return re.sub(r"(index)?\.md", "/", target).replace("//", "/")
 
 
-TOLD = "question", "parts", "pushbacks"
+TOLD = "parts", "pushbacks"
 
 
 def bundle(questions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def test_the_core_is_asked_first(
 ) -> None:
     """A card of the core is the first, and a mock interview draws it where its
     topic belongs, before what else has that topic."""
-    core = question("step", "memory", "senior", core=True)
+    core = question("step", "memory", "senior", tier="core")
     with visiting(browser, site, questions=[*QUESTIONS, core]) as visit:
         assert shown_id(visit.page) == "step"
     with visiting(browser, site, MOCK, questions=[*QUESTIONS, core]) as visit:
@@ -595,7 +595,7 @@ def test_a_bank_that_does_not_come_is_told_of(
         expect(title(visit.page)).to_have_text("A new interview")
 
 
-def test_a_question_that_does_not_come_is_told_of_and_asked_for_again(
+def test_an_answer_that_does_not_come_is_told_of_and_asked_for_again(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
@@ -606,9 +606,11 @@ def test_a_question_that_does_not_come_is_told_of_and_asked_for_again(
         visit.context.route(late, lambda route: route.fulfill(status=503))
         visit.open(CARDS)
         only(visit.page, "memory")
+        press(visit.page, "Space")
         expect(visit.page.get_by_role("alert")).to_contain_text("503")
         visit.context.unroute(late)
-        press(visit.page, "Space")
+        visit.page.get_by_label("Level").select_option("staff")
+        visit.page.get_by_role("button", name="Show the answer").click()
         expect(visit.page.locator(".practice-card")).to_contain_text(
             "strong bytes"
         )

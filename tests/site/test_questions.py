@@ -200,8 +200,8 @@ def test_the_index_leads_to_each_by_topic_and_level(bank: Site) -> None:
 
 
 def test_a_browser_gets_all_of_it(bank: Site) -> None:
-    """All questions in short in one file, and all that is said of one in a
-    file of its own."""
+    """All that is asked in one file, and what is said in answer in one for
+    each question."""
 
     def read(name: str) -> Any:
         return json.loads(
@@ -219,17 +219,14 @@ def test_a_browser_gets_all_of_it(bank: Site) -> None:
         assert line["from"] == written_line.level
         assert line["marks"] == [*written_line.marks]
     core, second, first = found["questions"]
-    assert (core["id"], core["core"]) == ("core-specimen", True)
+    assert (core["id"], core["tier"]) == ("core-specimen", "core")
     told = {one["id"]: read(f"/{one['id']}.json") for one in found["questions"]}
     assert told[core["id"]]["parts"][0][0] == "Answer"
     assert "✓" not in json.dumps(told, ensure_ascii=False)
-    assert (second["id"], second["core"]) == ("a-second", False)
+    assert (second["id"], second["tier"]) == ("a-second", "traps")
     assert first["page"] == ADDRESS
     assert (first["topic"], first["level"]) == ("memory", "senior")
     said = told[first["id"]]
-    words = read("/words.json")
-    assert words.keys() == told.keys()
-    assert f"<p>{words[first['id']]}</p>" == said["question"]
     parts = dict(said["parts"])
     why = "<p>Sharding by eight leaves far less than half.</p>"
     assert parts["Why it falls short"] == why

@@ -143,6 +143,7 @@ class Evidence(Strict):
 class Asked(Strict):
     """What every question has, of the core or a trap."""
 
+    tier: str
     id: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
     topic: Annotated[str, AfterValidator(_known)]
     level: Level
@@ -164,6 +165,7 @@ class Asked(Strict):
 class Question(Asked):
     """A trap, with all that is said in answer."""
 
+    tier: Literal["traps"] = "traps"
     weak: Weak
     strong: Annotated[str, words(200)]
     staff: Annotated[str, words(80)]

@@ -88,6 +88,7 @@ class Core(Asked):
     """One question of the core, with all that is said in answer. `level` is
     the lowest at which it is asked."""
 
+    tier: Literal["core"] = "core"
     kind: Literal[
         "explain",
         "compare",

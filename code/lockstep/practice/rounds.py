@@ -95,6 +95,7 @@ class Round(Asked):
     """A whole round. `question` is the prompt as it is spoken, and
     `pushbacks` are what comes when there is time left."""
 
+    tier: Literal["rounds"] = "rounds"
     question: Annotated[str, words(110)]
     opening: Annotated[str, words(200)]  # why it is asked, and what decides it
     requirements: list[Requirement] = Field(min_length=6)

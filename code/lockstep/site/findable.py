@@ -13,7 +13,8 @@ from mkdocs.structure.pages import Page
 
 _REFERENCE = "reference/api/"
 _IN_FRONT = ("reference/api/index.md", "reference/api/cli/")
-_QUESTIONS = "practice/questions/"
+_WHOLE = "reference/api/cli/__main__.md"  # names every command
+_ASKED = "practice/questions/", "practice/rounds/"
 _BEHIND, _LAST = 0.6, 0.3
 # Lunr merges the nodes of its index that it names alike, and a name is each
 # edge's letter and the number of the node behind it, with nothing in between:
@@ -32,13 +33,14 @@ lunr.TokenSet.prototype.toString = function () {
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
     """Place a module behind the page that explains its subject, and a question
-    behind both. Let a page be
-    found by its name in the navigation, where its title says it otherwise."""
+    or a round behind both. Let a page be found by its name in the navigation,
+    where its title says it otherwise."""
     uri = page.file.src_uri
-    if uri.startswith(_REFERENCE) and not uri.startswith(_IN_FRONT):
+    behind = uri.startswith(_REFERENCE) and not uri.startswith(_IN_FRONT)
+    if behind or uri == _WHOLE:
         page.meta["search"] = {"boost": _BEHIND}
-    if uri.startswith(_QUESTIONS) and not uri.endswith("index.md"):
-        page.meta["search"] = {"boost": _LAST}
+    if uri.startswith(_ASKED) and not uri.endswith("index.md"):
+        page.meta["search"] = {"boost": _LAST} | page.meta.get("search", {})
     name, title = str(page.title), page.toc.items[0].title if page.toc else ""
     if not _words(name) & _words(title):
         page.meta["tags"] = [*page.meta.get("tags", []), name]

@@ -1,6 +1,6 @@
 """The question bank on the site: a page for each question, their index, and
-what a browser asks them from: `assets/practice.json` names all of them, and
-`assets/practice/ID.json` has what is said of one.
+what a browser asks them from: `assets/practice.json` has all that is asked, and
+`assets/practice/ID.json` what is said in answer to one.
 
 All of it is made at build time from the admitted questions, where the
 navigation has a place for the index.
@@ -18,7 +18,6 @@ from textwrap import indent
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4 import BeautifulSoup
 from markdown import Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -41,6 +40,7 @@ from lockstep.site import generated
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"
 BUNDLE = "assets/practice"
+ROUNDS = "practice/rounds/index.md"  # which `site.rounds` makes
 PLANNER = "planner/"
 BUGS = "practice/find-the-bug.md#list"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -68,7 +68,8 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
     try:
         traps = admitted()
         asked, found = list(core().values()), list(traps.values())
-        pages = {INDEX: index(asked, found, list(rounds().values()))}
+        played = list(rounds().values()) if names(config.nav, ROUNDS) else []
+        pages = {INDEX: index(asked, found, played)}
         every = [*asked, *found]
         for one, after in zip_longest(every, every[1:]):
             address = f"{HOME}/{one.id}.md"
@@ -240,9 +241,9 @@ def bundle(
     config: MkDocsConfig,
     repository: str,
 ) -> dict[str, Any]:
-    """What a browser asks from, by the name of its file: all questions in
-    short, the core first; their words, for who searches; and one file for each
-    with what is said of it. Addresses begin at the site's root.
+    """What a browser asks from, by the name of its file: one with all that is
+    asked, the core first, and one for each question with what is said in
+    answer. Addresses begin at the site's root.
 
     Raises:
         ValueError: a link leads to no page.
@@ -266,9 +267,6 @@ def bundle(
         text = _LINK.sub(absolute, text)
         return writer.reset().convert(text)
 
-    def plain(text: str) -> str:
-        return BeautifulSoup(html(text), "html.parser").get_text()
-
     def turns(pushed: list[Pushback]) -> list[dict[str, Any]]:
         return [
             {
@@ -284,7 +282,6 @@ def bundle(
 
     told = {
         one.id: {
-            "question": html(one.question),
             "parts": [[name, html(of)] for name, of in one.parts().items()],
             "pushbacks": turns(one.pushbacks),
         }
@@ -311,8 +308,9 @@ def bundle(
                 "topic": one.topic,
                 "level": one.level,
                 "title": one.title,
+                "question": html(one.question),
                 "page": f"{HOME}/{one.id}/",
-                "core": isinstance(one, Core),
+                "tier": one.tier,
                 "pushed": count(one.pushbacks),
             }
             for one in found
@@ -320,7 +318,6 @@ def bundle(
     }
     return {
         f"{BUNDLE}.json": named,
-        f"{BUNDLE}/words.json": {one.id: plain(one.question) for one in found},
         **{f"{BUNDLE}/{name}.json": of for name, of in told.items()},
     }
 

@@ -8,6 +8,7 @@ navigation has a place for the list.
 from __future__ import annotations
 
 import json
+import posixpath
 from html import escape
 from textwrap import indent
 from typing import Any
@@ -20,10 +21,16 @@ from lockstep.practice.bank import TOPICS
 from lockstep.practice.figures import template
 from lockstep.practice.rounds import STAGES, Round, rounds
 from lockstep.site import generated
-from lockstep.site.questions import TEMPLATES, evidence, filling, names, tree
+from lockstep.site.questions import (
+    ROUNDS,
+    TEMPLATES,
+    evidence,
+    filling,
+    names,
+    tree,
+)
 
-HOME = "practice/rounds"
-INDEX = f"{HOME}/index.md"
+HOME = posixpath.dirname(ROUNDS)
 
 
 def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
@@ -32,11 +39,11 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
     Raises:
         PluginError: a round is not whole, or a figure cannot be computed.
     """
-    if not names(config.nav, INDEX):
+    if not names(config.nav, ROUNDS):
         return
     try:
         found = list(rounds().values())
-        pages = {INDEX: index(found)}
+        pages = {ROUNDS: index(found)}
         for one in found:
             pages |= pages_of(one, repository)
     except ValueError as error:

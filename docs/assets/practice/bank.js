@@ -47,11 +47,8 @@ const get = async (address) => {
 
 const json = async (path) => (await get(new URL(path, site))).json();
 
-/** What can be asked: names of questions, topics, and how one is scored. */
-const published = () => json("assets/practice.json");
-
-/** The text of each question by its id, without what is said in answer. */
-export const wordings = () => json("assets/practice/words.json");
+/** All that can be asked, and how one is scored. */
+export const published = () => json("assets/practice.json");
 
 /** An element that is filled once what was promised has come. */
 const awaited = (promise, inside) => {
@@ -167,8 +164,8 @@ const estimates = async (topics) => {
 const flat = (pushbacks) =>
   pushbacks.flatMap(({ ask, reply, then }) => [[ask, reply], ...flat(then)]);
 
-/* All that is said of a question is in a file of its own, fetched when it is
-   asked. One that did not come is fetched again the next time. */
+/* What is said in answer is in a file of each question's own, fetched when it is
+   asked for. One that did not come is fetched again the next time. */
 const told = new Map();
 const tell = (id) => {
   if (!told.has(id)) {
@@ -178,7 +175,7 @@ const tell = (id) => {
   return told.get(id);
 };
 
-const question = ({ id, pushed, page: address, ...given }) => {
+const question = ({ id, question: asked, pushed, page: address, ...given }) => {
   const said = (inside) => awaited(tell(id), inside);
   const pushback = (place) => (of) =>
     said(({ pushbacks }) => [fragment(flat(pushbacks)[of][place], site)]);
@@ -187,7 +184,7 @@ const question = ({ id, pushed, page: address, ...given }) => {
     id,
     sort: "question",
     page: new URL(address, site).href,
-    ask: () => said((all) => [fragment(all.question, site)]),
+    ask: () => fragment(asked, site),
     answer: (turn, rank) => [said(({ parts }) =>
       titled(parts.map(([name, html]) => [name, fragment(html, site)]), rank))],
     pushed, // how often one can push back

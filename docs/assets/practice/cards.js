@@ -69,7 +69,7 @@ export const start = async (root) => {
   const { items: all, topics, levels } = await bank();
   // The core first. Neighbors differ in topic. Estimates come last, since drawing
   // one loads the planner, and who has just opened the page has not asked for it.
-  const late = ({ core, sort }) => (core ? 0 : sort === "estimate" ? 2 : 1);
+  const late = ({ tier, sort }) => (tier === "core" ? 0 : sort === "estimate" ? 2 : 1);
   const items = shuffled(all, 1).sort((one, other) => late(one) - late(other));
   let item; // the card on the table
   let turns; // and how often it has been there

@@ -1,6 +1,6 @@
 /* The list of questions, narrowed to what one looks for. What is chosen stands
    in the address, so that a narrowed list can be sent to somebody. */
-import { button, choice, make, shelf, wordings } from "./bank.js";
+import { button, choice, make, published, shelf } from "./bank.js";
 
 /** Each row of a question: what it is, and where it leads. */
 const rows = (article) =>
@@ -64,8 +64,9 @@ export const start = async (root) => {
 
   // A question is found by its own words too: they come once somebody searches.
   const learn = async () => {
-    const text = await wordings();
-    for (const one of found) one.said += (text[one.id] ?? "").toLowerCase();
+    const { questions } = await published();
+    const text = new Map(questions.map(({ id, question }) => [id, question]));
+    for (const one of found) one.said += (text.get(one.id) ?? "").toLowerCase();
     narrow();
   };
   if (words.value) await learn();

@@ -50,7 +50,7 @@ const draw = ({ level, topic, seed }, { stages, levels, items }, tasks) => {
   const open = shuffled(items, seed).filter(within);
   const left = () => open.filter(({ id }) => !used.has(id));
   const wanted = (item) =>
-    4 * (item.topic === topic) + 2 * Boolean(item.core) + (item.level === level);
+    4 * (item.topic === topic) + 2 * (item.tier === "core") + (item.level === level);
   const plan = Object.fromEntries(stages.map(({ id }) => {
     const { topics, prompts = [], estimate } = STAGES[id];
     const of = (sort) => left()
