@@ -12,10 +12,10 @@ from lockstep.experiments.gpu.__main__ import RESULT, trained
 from lockstep.experiments.gpu.decoder import (
     Block,
     Decoder,
-    Shape,
     angles,
     rotated,
 )
+from lockstep.experiments.gpu.settings import FSDP2, Shape
 from lockstep.planner.questions import ask
 
 TINY = Shape(layers=2, hidden=64, heads=4, kv_heads=2, ffn=128, vocab=256)
@@ -68,8 +68,8 @@ def local(model: nn.Module) -> list[Tensor]:
 
 def test_a_step_under_fsdp2_moves_fp32_weights() -> None:
     with steps.alone():
-        model = steps.made(TINY, precision=steps.FSDP2)
-        step = steps.Step(model, torch.randint(256, (2, 16)), steps.FSDP2)
+        model = steps.made(TINY, precision=FSDP2)
+        step = steps.Step(model, torch.randint(256, (2, 16)), FSDP2)
         before = local(model)
         step()
         after = local(model)
@@ -137,7 +137,7 @@ def test_recorded_a_steps_peak_is_at_the_loss() -> None:
     1 % in each of eight steps, with recomputation and without."""
     seen = 0
     for row in FOUND["steps"]:
-        if row["precision"] != steps.FSDP2 or row["compiled"]:
+        if row["precision"] != FSDP2 or row["compiled"]:
             continue
         if row["recompute"] != "selective":
             counted = tables.at_the_loss(row)

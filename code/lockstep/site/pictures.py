@@ -13,6 +13,7 @@ from typing import Any
 
 from lockstep import experiments
 from lockstep.experiments.benchmarks import timeline
+from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal
 from lockstep.planner.questions import ask
 from lockstep.site.charts import (
@@ -31,6 +32,7 @@ from lockstep.site.charts import (
 RESULTS = Path(experiments.__file__).parent
 LOSSES = RESULTS / "demos" / "resumed.json"
 SPIKES = RESULTS / "demos" / "unstable.json"
+GPU = RESULTS / "gpu" / "result.json"
 BENCHMARK = RESULTS / "benchmarks" / "result.json"
 PROTEINS = RESULTS / "studies" / "protein_lm.json"
 SPLITS = RESULTS / "studies" / "splits.json"
@@ -436,6 +438,111 @@ def summary(
     ]
 
 
+def roofline() -> Chart:
+    """What a weight's product reaches, by the rows that go through it."""
+    found = data(GPU)
+    rows = found["rows"]
+    most = max(row["flops_per_second"] for row in rows) / 1e12
+    read = rows[0]["bytes_per_second"] / 1e12  # an operation a byte and row
+    counts = [row["rows"] for row in rows]
+    measured = [(row["rows"], row["flops_per_second"] / 1e12) for row in rows]
+    turn = most / read
+    roof = [(1, read), (turn, most), (counts[-1], most)]
+    return Chart(
+        "A batch through one weight of 8,192 × 8,192, on an H200",
+        "Marks rise along a slope and then lie on a flat roof. One row reaches"
+        f" {measured[0][1]:.1f} TFLOP/s, 64 rows {measured[2][1]:.0f}, 4,096"
+        f" rows {measured[5][1]:.0f}. The slope is the speed of reading the"
+        f" weight, and meets the roof at {turn:.0f} rows.",
+        lines(
+            [
+                Series("measured", measured, line=False),
+                Series("roof", roof, marks=False),
+            ],
+            Axis("rows", [1, 16, 256, 4096, 65536], "{:,}".format, True),
+            Axis("TFLOP/s", [1, 10, 100, 1000, 10000], "{:,}".format, True),
+            {f"{turn:.0f} rows": turn},
+        ),
+        [
+            ["rows", "TFLOP/s", "µs"],
+            *(
+                [f"{m:,}", gpu.digits(rate), f"{row['seconds'] * 1e6:,.0f}"]
+                for (m, rate), row in zip(measured, rows, strict=True)
+            ),
+        ],
+    )
+
+
+def peaks() -> Chart:
+    """What a step's peak is made of, by batch and recomputation."""
+    found = data(GPU)
+    rows, measured = {}, {}
+    for recompute in ("none", "full"):
+        for batch in (2, 8):
+            row = gpu.step(found, batch=batch, recompute=recompute)
+            again = "recomputed" if recompute == "full" else "kept"
+            name = f"{batch} sequences, {again}"
+            rows[name] = gpu.parts_at_the_loss(row)
+            measured[name] = row["peak"]
+    most = max(measured.values())
+    return Chart(
+        "A step's peak on an H200: what it is made of",
+        "Four bars of weights and moments, what blocks keep, the loss, and the"
+        " gathered output layer. "
+        + " ".join(
+            f"{name}: {giga(sum(parts.values()))}, of which the loss has"
+            f" {giga(parts['loss'])}; measured {giga(measured[name])}."
+            for name, parts in rows.items()
+        ),
+        bars(rows, Axis("bytes", ticks(most), giga)),
+        [
+            ["step", *next(iter(rows.values())), "sum", "measured"],
+            *(
+                [
+                    name,
+                    *map(giga, parts.values()),
+                    giga(sum(parts.values())),
+                    giga(measured[name]),
+                ]
+                for name, parts in rows.items()
+            ),
+        ],
+    )
+
+
+def waiting() -> Chart:
+    """A small model's step: kernels, and waiting for launches."""
+    rows = {
+        row["how"]: {
+            "kernels run": row["busy_1"],
+            "the GPU waits": row["seconds_1"] - row["busy_1"],
+        }
+        for row in data(GPU)["launches"]
+    }
+    most = max(sum(parts.values()) for parts in rows.values())
+
+    def say(took: float) -> str:
+        return f"{took * 1e3:.3g} ms"
+
+    return Chart(
+        "One step of a small model on an H200",
+        "Three bars of kernels and waiting. "
+        + " ".join(
+            f"{name}: {say(parts['kernels run'])} of"
+            f" {say(sum(parts.values()))} in kernels."
+            for name, parts in rows.items()
+        ),
+        bars(rows, Axis("time of a step", ticks(most), say)),
+        [
+            ["how", "kernels run", "the GPU waits"],
+            *(
+                [name, *map(say, parts.values())]
+                for name, parts in rows.items()
+            ),
+        ],
+    )
+
+
 def giga(count: float) -> str:
     """Bytes: 31.41 GB."""
     return decimal(count, "B") if count else "0"
@@ -496,6 +603,9 @@ PICTURES: dict[str, Callable[[], Chart]] = {
         False,
     ),
     "benchmark": benchmark,
+    "gpu-roofline": roofline,
+    "gpu-peaks": peaks,
+    "gpu-waiting": waiting,
     "neighbors": neighbors,
     "proteins": proteins,
     "phases": phases,

@@ -17,7 +17,7 @@ import torch
 import tyro
 
 from lockstep.experiments.gpu import kernels, repeated, steps, tables
-from lockstep.experiments.gpu.decoder import Shape
+from lockstep.experiments.gpu.settings import Shape
 from lockstep.experiments.record import about, write
 
 RESULT = Path(__file__).with_name("result.json")

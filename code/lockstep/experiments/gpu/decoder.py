@@ -1,10 +1,6 @@
-"""A decoder of Llama 3's kind, as small as its parts allow.
+"""A decoder of Llama 3's kind, as small as its parts allow; the output
+layer's weights are those of the embedding."""
 
-Its sizes are those of Llama 3.2 1B (the model card's config.json): 1.24
-billion parameters, with the output layer's weights those of the embedding.
-"""
-
-from dataclasses import asdict, dataclass
 from functools import partial
 
 import torch
@@ -14,6 +10,8 @@ from torch.utils.checkpoint import (
     checkpoint,
     create_selective_checkpoint_contexts,
 )
+
+from lockstep.experiments.gpu.settings import Shape
 
 # What costs most to compute again for each byte that it keeps.
 PRODUCTS = [
@@ -29,22 +27,6 @@ AGAIN = {
         context_fn=partial(create_selective_checkpoint_contexts, PRODUCTS),
     ),
 }
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Sizes, by the planner's names."""
-
-    layers: int = 16
-    hidden: int = 2048
-    heads: int = 32
-    kv_heads: int = 8
-    ffn: int = 8192
-    vocab: int = 128256
-
-    def planned(self) -> dict[str, int]:
-        """What the planner is given."""
-        return {**asdict(self), "gated_mlp": 1, "tied_embeddings": 1}
 
 
 class Block(nn.Module):

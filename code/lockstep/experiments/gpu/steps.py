@@ -20,12 +20,11 @@ from torch.distributed.fsdp import (
 )
 
 from lockstep.experiments.gpu.clock import device, peak, seconds, wait
-from lockstep.experiments.gpu.decoder import Decoder, Shape
+from lockstep.experiments.gpu.decoder import Decoder
+from lockstep.experiments.gpu.settings import FSDP2, SMALL, Shape
 
 Row = dict[str, Any]
-FSDP2 = "bf16, FSDP2"
 CASTS = {"bf16": torch.bfloat16, "fp16": torch.float16}  # by autocast
-SMALL = Shape(layers=12, hidden=512, heads=8, kv_heads=8, ffn=1408, vocab=8192)
 
 
 @contextmanager

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from lockstep.experiments.gpu.decoder import Shape
-from lockstep.experiments.gpu.steps import FSDP2
+from lockstep.experiments.gpu.settings import FSDP2, Shape
 from lockstep.experiments.tables import sections, table
 from lockstep.planner.questions import ask
 
@@ -59,6 +58,15 @@ def giga(count: float) -> str:
     return f"{count / 1e9:.1f}"
 
 
+def small(number: float) -> str:
+    """1.6 × 10⁻⁶."""
+    first, power = f"{number:.1e}".split("e")
+    raised = str(int(power)).translate(
+        str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    )
+    return f"{first} × 10{raised}"
+
+
 def milli(took: float) -> str:
     """Seconds in ms."""
     return digits(took * 1e3)
@@ -82,19 +90,22 @@ def planned(batch: int, recompute: str) -> dict[str, float]:
     return {name: getattr(of, "value", of) for name, of in answer.items()}
 
 
-def at_the_loss(row: Found) -> float:
-    """Bytes in use at a step's peak, counted by hand: weights and moments, but
-    no gradients yet; what blocks keep; twelve bytes for each logit; and the
-    output layer's weights, gathered in bf16."""
+def parts_at_the_loss(row: Found) -> dict[str, float]:
+    """Bytes in use at a step's peak, counted by hand: there are no gradients
+    yet, and an eager loss has twelve bytes for each logit."""
     plan = planned(row["batch"], row["recompute"])
-    logits, layers = row["tokens"] * Shape().vocab, Shape().layers
-    return (
-        plan["parameters_bytes"]
-        + plan["optimizer_bytes"]
-        + layers * plan["kept_per_layer"]
-        + 12 * logits
-        + 2 * plan["embedding"]
-    )
+    return {
+        "weights and moments": plan["parameters_bytes"]
+        + plan["optimizer_bytes"],
+        "what blocks keep": Shape().layers * plan["kept_per_layer"],
+        "loss": 12.0 * row["tokens"] * Shape().vocab,
+        "gathered output layer": 2 * plan["embedding"],
+    }
+
+
+def at_the_loss(row: Found) -> float:
+    """All of them."""
+    return sum(parts_at_the_loss(row).values())
 
 
 def mfu(row: Found) -> float:
@@ -117,7 +128,7 @@ def formats(found: Found) -> str:
     return table(
         ["format of the operands", "TFLOP/s", "relative error"],
         (
-            [r["format"], tera(r["flops_per_second"]), f"{r['error']:.1e}"]
+            [r["format"], tera(r["flops_per_second"]), small(r["error"])]
             for r in found["formats"]
         ),
     )
@@ -372,7 +383,7 @@ def others(found: Found) -> str:
             [
                 f"{r['batch']:,}",
                 "yes" if r["alike"] else "no",
-                f"{r['off']:.1e}" if r["off"] else "0",
+                small(r["off"]) if r["off"] else "0",
             ]
             for r in found["batches"]
         ),
