@@ -54,7 +54,11 @@ TALK = [
 
 
 def question(
-    name: str, topic: str, level: str, tier: str = "traps"
+    name: str,
+    topic: str,
+    level: str,
+    tier: str = "traps",
+    kind: str = "traps",
 ) -> dict[str, Any]:
     """A question as the site's build writes it."""
     link = '<a href="concepts/memory/#state">state</a>'
@@ -66,6 +70,7 @@ def question(
         "page": f"practice/questions/{name}/",
         "question": f"<p>What of {name}?</p>",
         "tier": tier,
+        "kind": kind,
         "parts": [
             ["Weak", f"<p>weak {name}</p>"],
             ["Strong", f"<p>strong {name}: {link}</p>"],
@@ -756,7 +761,7 @@ def test_an_interview_from_the_first_minute_to_the_summary(
         text = Path(found.path()).read_text()
         assert text == page.locator(".mock-summary").text_content()
         assert text.startswith("# Mock interview of 2026-11-23\n")
-        assert "Staff, 45 minutes, topic any, draw 7: 15 of 20." in text
+        assert "Coding, staff, 45 minutes, topic any, draw 7: 15 of 20." in text
         assert "| build | 18:00 | 18:00 | [Drill " in text
         assert "## Notes on defend\n\nI said defend | so\n" in text
         assert '| Proof | 0 | "the loss goes on" |' in text
@@ -788,6 +793,43 @@ def test_an_interview_from_the_first_minute_to_the_summary(
         expect(past).to_have_count(0)
         assert kept(page, "lockstep.mock")["history"] == []
         visit.assert_clean("a whole interview")
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "task"),
+    [
+        ("coding", "debug", "Drill"),
+        ("design", "design", "for the candidate"),
+        ("debugging", "debug", ""),
+        ("deep dive", "explain", ""),
+    ],
+)
+def test_each_interview_prefers_its_kinds(
+    browser: Browser,  # noqa: F811
+    site: Site,
+    form: str,
+    kind: str,
+    task: str,
+) -> None:
+    """A design interview is about the prompt of a round, debugging begins with
+    symptoms, and a deep dive explains one topic in every stage."""
+    each = [
+        question(f"{kind}-{n}", "memory", "senior", "core", kind)
+        for kind in ("explain", "design", "debug")
+        for n in range(2)
+    ]
+    with visiting(browser, site, MOCK, questions=[*QUESTIONS, *each]) as visit:
+        page = wound(visit)
+        page.get_by_label("Kind").select_option(form)
+        page.get_by_label("Topic").select_option("memory")
+        begin(page)
+        shown = drawn(page)
+        assert task in shown[0]
+        plan = kept(page, "lockstep.mock")["session"]["plan"]
+        # Memory is a topic of one stage, and in a deep dive of all.
+        stages = {"coding": [], "deep dive": ["clarify", "build"]}
+        for stage in stages.get(form, ["scale"]):
+            assert any(name.startswith(kind) for name in plan[stage])
 
 
 def test_a_reload_keeps_the_draw_the_clock_and_the_notes(

@@ -86,3 +86,10 @@ def test_without_scripts_the_sheet_is_a_table(
     with Visit(browser, site, java_script_enabled=False) as visit:
         page = visit.open(f"{ADDRESS}interviewer/")
         expect(page.locator(".score-sheet table")).to_be_visible()
+
+
+def test_a_mock_interview_can_be_about_each_round(site: Site) -> None:
+    """The page of the mock interview links each candidate's page."""
+    page = site.pages()["practice/mock-interview/"]
+    for name in rounds():
+        assert f"../rounds/{name}/candidate/" in page

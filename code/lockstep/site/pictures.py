@@ -482,7 +482,7 @@ def peaks() -> Chart:
             row = gpu.step(found, batch=batch, recompute=recompute)
             again = "recomputed" if recompute == "full" else "kept"
             name = f"{batch} sequences, {again}"
-            rows[name] = gpu.parts_at_the_loss(row)
+            rows[name] = gpu.parts_at_the_loss(found, row)
             measured[name] = row["peak"]
     most = max(measured.values())
     return Chart(

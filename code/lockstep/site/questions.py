@@ -311,6 +311,7 @@ def bundle(
                 "question": html(one.question),
                 "page": f"{HOME}/{one.id}/",
                 "tier": one.tier,
+                "kind": getattr(one, "kind", one.tier),
                 "pushed": count(one.pushbacks),
             }
             for one in found

@@ -29,6 +29,15 @@ export const STAGES = {
   },
 };
 
+/* What an interview is about: which kinds of questions it prefers, whether each
+   stage keeps to its own topics, and which list of the page has its tasks. */
+const FORMS = {
+  coding: { kinds: [], own: true, tasks: ".mock-tasks a" },
+  design: { kinds: ["design", "judge"], own: true, tasks: ".mock-rounds a" },
+  debugging: { kinds: ["debug", "incident"], own: true },
+  "deep dive": { kinds: ["explain", "compare", "estimate"], own: false },
+};
+
 const place = shelf("lockstep.mock", { version: 1, session: null, history: [] });
 const MINUTE = 60_000;
 
@@ -40,7 +49,8 @@ const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const sum = (numbers) => numbers.reduce((one, other) => one + other, 0);
 
 /** What each stage asks: the seed decides, and a question is drawn once. */
-const draw = ({ level, topic, seed }, { stages, levels, items }, tasks) => {
+const draw = ({ form, level, topic, seed }, { stages, levels, items }, tasks) => {
+  const { kinds, own } = FORMS[form];
   const used = new Set();
   const first = (found) => {
     if (found.length) used.add(found[0].id);
@@ -49,12 +59,13 @@ const draw = ({ level, topic, seed }, { stages, levels, items }, tasks) => {
   const within = (item) => levels.indexOf(item.level) <= levels.indexOf(level);
   const open = shuffled(items, seed).filter(within);
   const left = () => open.filter(({ id }) => !used.has(id));
-  const wanted = (item) =>
-    4 * (item.topic === topic) + 2 * (item.tier === "core") + (item.level === level);
+  const wanted = (item) => 8 * kinds.includes(item.kind)
+    + 4 * (item.topic === topic) + 2 * (item.tier === "core") + (item.level === level);
   const plan = Object.fromEntries(stages.map(({ id }) => {
     const { topics, prompts = [], estimate } = STAGES[id];
     const of = (sort) => left()
-      .filter((item) => item.sort === sort && topics.includes(item.topic))
+      .filter((item) => item.sort === sort)
+      .filter((item) => (own || !topic ? topics.includes(item.topic) : item.topic === topic))
       .sort((one, other) => wanted(other) - wanted(one));
     const asked = left().filter((item) => prompts.includes(item.group));
     return [id, [...first(asked), ...(estimate ? first(of("estimate")) : []), ...first(of("question"))]];
@@ -64,7 +75,7 @@ const draw = ({ level, topic, seed }, { stages, levels, items }, tasks) => {
   for (const ids of Object.values(plan)) {
     if (!ids.some(asks)) ids.push(...first(left().filter(({ sort }) => sort === "question")));
   }
-  return { task: shuffled(tasks.map((id) => ({ id })), seed)[0].id, plan };
+  return { task: shuffled(tasks.map((id) => ({ id })), seed)[0]?.id, plan };
 };
 
 /** The two lines to practice next, as `Rubric.weakest` in rubric.py. */
@@ -84,13 +95,13 @@ const advice = (lines) => {
 
 /** The whole as Markdown, with what to practice at its end. */
 const markdown = (session, { stages, lines, ...rubric }, titles) => {
-  const { level, minutes, topic, seed, spent, notes, marks } = session;
+  const { form = "coding", level, minutes, topic, seed, spent, notes, marks } = session;
   const cell = (text) => text.replaceAll("|", "\\|");
   const weak = weakest({ lines, ...rubric }, marks, level);
   return [
     `# Mock interview of ${session.day}`,
     "",
-    `${capital(level)}, ${minutes} minutes, topic ${topic || "any"}, draw ${seed}:`
+    `${capital(form)}, ${level}, ${minutes} minutes, topic ${topic || "any"}, draw ${seed}:`
       + ` ${sum(Object.values(marks))} of ${2 * lines.length}.`,
     "",
     "| stage | planned | taken | drawn |",
@@ -122,8 +133,9 @@ export const start = async (root) => {
   const all = await bank();
   const { stages, levels, lines, topics } = all;
   const byId = new Map(all.items.map((item) => [item.id, item]));
-  const tasks = [...document.querySelectorAll(".mock-tasks a")]
-    .map(({ href }) => href.slice(site.href.length));
+  const tasks = (form) => (FORMS[form].tasks
+    ? [...document.querySelectorAll(FORMS[form].tasks)].map(({ href }) => href.slice(site.href.length))
+    : []);
   let ticking;
   let session;
   let drill;
@@ -159,6 +171,7 @@ export const start = async (root) => {
       make(
         "div",
         { className: "practice-ask" },
+        choice("Kind", "form", Object.keys(FORMS).map((id) => [id, id])),
         choice("Level", "level", levels.map((id) => [id, id]), levels[1]),
         choice("Minutes", "minutes", Object.keys(stages[0].minutes).map((id) => [id, id])),
         choice("Topic, where a stage has it", "topic", [["", "any"], ...names]),
@@ -197,11 +210,11 @@ export const start = async (root) => {
       }),
     ];
   };
-  const begin = async ({ level, minutes, topic, seed }) => {
-    const chosen = { level, minutes, topic, seed: seed.trim() };
+  const begin = async ({ form, level, minutes, topic, seed }) => {
+    const chosen = { form, level, minutes, topic, seed: seed.trim() };
     const now = Date.now();
     session = {
-      ...chosen, ...draw(chosen, all, tasks), day: today(),
+      ...chosen, ...draw(chosen, all, tasks(form)), day: today(),
       stage: 0, spent: {}, since: now, seen: now, pushed: {}, notes: {}, marks: {},
     };
     save();
@@ -222,7 +235,7 @@ export const start = async (root) => {
   };
 
   const open = async () => {
-    drill = await task(session.task);
+    drill = session.task && await task(session.task);
     return session.stage < stages.length ? stage() : score();
   };
 
@@ -329,12 +342,12 @@ export const start = async (root) => {
       steps,
       timers,
       note(STAGES[id].say),
-      ...(drilled ? [make(
+      ...(drill && drilled ? [make(
         "section",
         { className: "practice-card", ariaLabel: "The task" },
         make("h3", {}, drill.title),
         drill.ask(),
-        make("p", {}, make("a", { href: drill.page }, "Its page, with the command that grades it")),
+        make("p", {}, make("a", { href: drill.page }, "Its page")),
       )] : []),
       ...items(id).map(asked),
       make("label", { className: "mock-notes" }, "Notes for the summary", notes),
@@ -383,7 +396,7 @@ export const start = async (root) => {
 
   const summary = () => {
     const titles = Object.fromEntries(stages.map(({ id }) =>
-      [id, [...(id === "build" ? [drill] : []), ...items(id)]]));
+      [id, [...(drill && id === "build" ? [drill] : []), ...items(id)]]));
     const text = markdown(session, all, titles);
     const { day, level, minutes, marks } = session;
     const weak = weakest(all, marks, level);

@@ -90,22 +90,28 @@ def planned(batch: int, recompute: str) -> dict[str, float]:
     return {name: getattr(of, "value", of) for name, of in answer.items()}
 
 
-def parts_at_the_loss(row: Found) -> dict[str, float]:
+def parts_at_the_loss(found: Found, row: Found) -> dict[str, float]:
     """Bytes in use at a step's peak, counted by hand: there are no gradients
-    yet, and an eager loss has twelve bytes for each logit."""
-    plan = planned(row["batch"], row["recompute"])
+    yet, and an eager loss has twelve bytes for each logit. What a block keeps
+    is the planner's figure, and of selective recomputation the measured one."""
+    again = row["recompute"]
+    plan = planned(row["batch"], "full" if again == "selective" else again)
+    kept = plan["kept_per_layer"]
+    if again == "selective":
+        (one,) = (r for r in found["kept"] if r["recompute"] == again)
+        kept = one["bytes_per_block"] * row["batch"] / one["batch"]
     return {
         "weights and moments": plan["parameters_bytes"]
         + plan["optimizer_bytes"],
-        "what blocks keep": Shape().layers * plan["kept_per_layer"],
+        "what blocks keep": Shape().layers * kept,
         "loss": 12.0 * row["tokens"] * Shape().vocab,
         "gathered output layer": 2 * plan["embedding"],
     }
 
 
-def at_the_loss(row: Found) -> float:
+def at_the_loss(found: Found, row: Found) -> float:
     """All of them."""
-    return sum(parts_at_the_loss(row).values())
+    return sum(parts_at_the_loss(found, row).values())
 
 
 def mfu(row: Found) -> float:
@@ -137,9 +143,14 @@ def formats(found: Found) -> str:
 def sizes(found: Found) -> str:
     """Products by the length of their sides."""
     return table(
-        ["n", "TFLOP/s", "of the peak"],
+        ["n", "µs", "TFLOP/s", "of the peak"],
         (
-            [f"{r['n']:,}", tera(rate), f"{100 * rate / PEAK:.2g} %"]
+            [
+                f"{r['n']:,}",
+                digits(2 * r["n"] ** 3 / rate * 1e6),
+                tera(rate),
+                f"{100 * rate / PEAK:.2g} %",
+            ]
             for r in found["sizes"]
             for rate in [r["flops_per_second"]]
         ),
@@ -217,17 +228,17 @@ def recomputed(found: Found) -> str:
         if row["precision"] != FSDP2 or row["compiled"]:
             continue
         plain = step(found, batch=row["batch"])
-        plan = counted = "–"
+        plan = "–"
         if row["recompute"] != "selective":
             total = planned(row["batch"], row["recompute"])["total_bytes"]
-            plan, counted = giga(total), giga(at_the_loss(row))
+            plan = giga(total)
         cells.append(
             [
                 f"{row['batch']}, {row['recompute']}",
                 milli(row["seconds"]),
                 f"{row['seconds'] / plain['seconds']:.2f}",
                 giga(row["peak"]),
-                counted,
+                giga(at_the_loss(found, row)),
                 plan,
             ]
         )
@@ -348,7 +359,7 @@ def updates(found: Found) -> str:
 def copies(found: Found) -> str:
     """Between host and GPU."""
     return table(
-        ["to the", "pageable, GB/s", "pinned"],
+        ["copy to the", "from pageable memory, GB/s", "from pinned"],
         (
             [
                 to,
@@ -378,7 +389,7 @@ def repeats(found: Found) -> str:
 def others(found: Found) -> str:
     """A row among others."""
     return table(
-        ["rows in the batch", "same bits as among 4,096", "largest difference"],
+        ["rows in the batch", "same bits as in one of 4,096?", "difference"],
         (
             [
                 f"{r['batch']:,}",
@@ -394,7 +405,7 @@ def machine(found: Found) -> str:
     """Where, when and with what this was measured."""
     gpu, versions = found["gpu"], found["versions"]
     said = {
-        "GPU": f"{gpu['name']}, {gpu['memory'] / 1e9:.0f} GB, one of it",
+        "GPU": f"{gpu['name']}, {gpu['memory'] / 2**30:.0f} GiB, one of it",
         "Host": f"{found['machine']['cores']} cores,"
         f" {found['machine']['memory']}",
         "Versions": f"Python {versions['Python']}, torch {versions['torch']}"
