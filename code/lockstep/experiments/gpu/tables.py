@@ -359,10 +359,10 @@ def updates(found: Found) -> str:
 def copies(found: Found) -> str:
     """Between host and GPU."""
     return table(
-        ["copy to the", "from pageable memory, GB/s", "from pinned"],
+        ["direction", "host memory pageable, GB/s", "pinned"],
         (
             [
-                to,
+                name,
                 *(
                     giga(r["bytes_per_second"])
                     for pinned in (False, True)
@@ -370,7 +370,7 @@ def copies(found: Found) -> str:
                     if (r["to"], r["pinned"]) == (to, pinned)
                 ),
             ]
-            for to in ("GPU", "host")
+            for to, name in (("GPU", "host → GPU"), ("host", "GPU → host"))
         ),
     )
 
