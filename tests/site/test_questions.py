@@ -463,7 +463,7 @@ def test_published_answers_are_told_as_what_they_are() -> None:
     one = specimen(
         trials__by="published text", trials__answers=trials["answers"]
     )
-    text = questions.page(one, None, {}, lambda text: text, "")
+    text = questions.page(one, None, [], lambda text: text, "")
     assert "Others' published texts answered here" in text
     first = "*Fell short, [b #0](https://github.com/a/b/issues/0).* Half of it."
     assert first in text
@@ -479,9 +479,14 @@ def test_an_index_without_questions_has_no_empty_list() -> None:
 
 
 def test_a_core_question_names_traps_that_are_there() -> None:
-    one = core_specimen(sharpened=["gone"])
     with pytest.raises(ValueError, match="there is no question gone"):
-        questions.page(one, None, {}, lambda text: text, "")
+        questions.beside([core_specimen(sharpened=["gone"])], {})
+
+
+def test_a_trap_and_the_core_question_lead_to_each_other(bank: Site) -> None:
+    core, trap = written(CORE_FILE)["id"], written()["id"]
+    assert article(bank, f"{LIST}{core}/").select_one(f'a[href="../{trap}/"]')
+    assert article(bank, f"{LIST}{trap}/").select_one(f'a[href="../{core}/"]')
 
 
 def test_without_its_place_in_the_navigation_nothing_is_published() -> None:

@@ -70,11 +70,13 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
         asked, found = list(core().values()), list(traps.values())
         played = list(rounds().values()) if names(config.nav, ROUNDS) else []
         pages = {INDEX: index(asked, found, played)}
-        every = [*asked, *found]
+        every, near = [*asked, *found], beside(asked, traps)
         for one, after in zip_longest(every, every[1:]):
             address = f"{HOME}/{one.id}.md"
             filled = filling(address, repository)
-            pages[address] = page(one, after, traps, filled, repository)
+            pages[address] = page(
+                one, after, near.get(one.id, []), filled, repository
+            )
         for address, text in pages.items():
             files.append(generated.page(config, address, text))
         told = bundle(every, files, config, repository)
@@ -116,29 +118,38 @@ def filling(address: str, repository: str) -> Shown:
     return filled
 
 
+def beside(
+    asked: list[Core], traps: dict[str, Admitted]
+) -> dict[str, list[Asked]]:
+    """By id, the traps that sharpen a question of the core, and the questions
+    that a trap sharpens.
+
+    Raises:
+        ValueError: a question is sharpened by a trap that is not there.
+    """
+    found: dict[str, list[Asked]] = {}
+    for one in asked:
+        if missing := {*one.sharpened} - traps.keys():
+            raise ValueError(f"{one.id}: there is no question {min(missing)}")
+        found[one.id] = [traps[name] for name in one.sharpened]
+        for name in one.sharpened:
+            found.setdefault(name, []).append(one)
+    return found
+
+
 def page(
     one: Asked,
     after: Asked | None,
-    traps: dict[str, Admitted],
+    near: list[Asked],
     filled: Shown,
     repository: str,
 ) -> str:
-    """The Markdown of a question's page, which leads to the one after it.
-
-    Raises:
-        ValueError: it is sharpened by a trap that is not there.
-    """
-    name, given = "question.md", {}
-    if isinstance(one, Core):
-        if missing := {*one.sharpened} - traps.keys():
-            raise ValueError(f"{one.id}: there is no question {min(missing)}")
-        name = "core.md"
-        given = {
-            "kind": KINDS[one.kind],
-            "traps": [traps[each] for each in one.sharpened],
-        }
+    """The Markdown of a question's page, which leads to those near it and to
+    the one after it."""
+    name = "core.md" if isinstance(one, Core) else "question.md"
     return template((TEMPLATES / name).read_text("utf-8")).render(
-        **given,
+        kinds=KINDS,
+        near=near,
         one=one,
         after=after,
         topic=TOPICS[one.topic],
