@@ -26,6 +26,8 @@ PLACES = {
     "ID": "adam-hides-the-scale",
     "NAME": "process-topology",
     "NN": "01",
+    "QUESTION": "one-fsdp-step",
+    "ROUND": "train-70b-on-512",
 }
 _PLACE = re.compile(rf"\b({'|'.join(PLACES)})\b")
 _FENCED = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.M | re.S)
