@@ -9,7 +9,7 @@ from .conftest import ROOT
 
 SPOKEN = re.findall(r"`([^`]+)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
 SPOKEN = [" ".join(words.split()) for words in SPOKEN]
-PLACE = re.compile(r"NAME|PART|MODULE|NN|ID")  # to be filled in
+PLACE = re.compile(r"NAME|PART|MODULE|NN|ID|QUESTION|ROUND")  # to be filled in
 PATHS = {
     word
     for spoken in SPOKEN
