@@ -228,12 +228,14 @@ class Assays(nn.Module):
         super().__init__()
         self.trunk = nn.Linear(FEATURES, HIDDEN)
         self.heads = nn.ModuleList(nn.Linear(HIDDEN, 1) for _ in range(TASKS))
+        self.asked = 0  # heads, in all forward passes
         self.double()
         for seed, parameter in enumerate(self.parameters()):
             parameter.data = drawn(*parameter.shape, seed=seed) / 2
 
     def forward(self, x: Tensor, used: Sequence[int]) -> Tensor:
         """Predictions [molecules, tasks], 0 of a head that is not used."""
+        self.asked += len(used)
         hidden = self.trunk(x).tanh()
         none = 0 * hidden[:, :1]
         columns = [
@@ -321,10 +323,16 @@ def accumulates(answer: Any) -> None:
     ranks = dist.get_world_size()
     parts = [one for rank in range(ranks) for one in micro_batches(rank)]
     x, values = map(torch.cat, zip(*parts, strict=True))
+    batches = micro_batches(dist.get_rank())
+    heads = sum(len(reference.in_use(one)) for _, one in batches)
     weights = torch.arange(1.0, 1 + TASKS).double()
     for given in (None, weights):
-        act = named(answer, "step")
-        found = act(model, micro_batches(dist.get_rank()), given)
+        own.asked = 0
+        found = named(answer, "step")(model, deepcopy(batches), given)
+        assert own.asked <= heads, (
+            f"on rank {dist.get_rank()} labels of three micro-batches are of"
+            f" {heads} heads, and the step asks for {own.asked}"
+        )
         loss = error(whole(x, range(TASKS)), values, given)
         loss.backward()
         told = "of three micro-batches" + (
