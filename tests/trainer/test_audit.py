@@ -318,6 +318,9 @@ TAMPERED: dict[Callable[[Path], None], set[str]] = {
     tear_a_middle_event: {"position_continuous"},
 }
 CLAIMS = {"exactly_once", "order_kept", "shares_disjoint"}
+# What nobody could read is not said to hold.
+SAMPLES = frozenset(CLAIMS)
+UNREAD = drop_a_ranks_file, corrupt_a_header, corrupt_a_count
 CLAIMS |= {"position_continuous", "restores_continuous"}
 
 
@@ -331,7 +334,29 @@ def test_a_tampered_record_is_found(
     failed = {claim for claim in CLAIMS if not getattr(report, claim)}
     assert TAMPERED[tamper] <= failed
     assert {text.split(":")[0] for text in report.findings} == failed
+    if tamper in UNREAD:
+        told = {claim for claim in CLAIMS if getattr(report, claim) is None}
+        assert told == SAMPLES
     assert main(["audit", str(resumed)]) == 1
+
+
+@pytest.mark.parametrize("kept", ["no file", "no byte"])
+def test_what_was_not_read_is_not_said_to_hold(
+    kept: str, resumed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the record of samples emptied, the audit claims nothing that it
+    would have shown, and counts every trained sample as missing."""
+    whole = audit(resumed)
+    for file in (resumed / "samples").iterdir():
+        file.unlink() if kept == "no file" else file.write_bytes(b"")
+    report = audit(resumed)
+    assert not report.proven
+    for claim in ("exactly_once", "order_kept", "shares_disjoint"):
+        assert getattr(report, claim) is None
+        assert any(f"{claim}: not read" in one for one in report.findings)
+    assert (report.samples, report.missing) == (0, whole.samples)
+    assert main(["audit", str(resumed)]) == 1
+    assert "exactly once not read" in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_claim_can_fail_alone_or_is_seen_to_fail() -> None:

@@ -35,7 +35,8 @@ def audit(run: tyro.conf.Positional[Path], json: bool = False) -> int:
         table.add_column("found", justify="right")
         for name, value in report.as_json().items():
             if name not in ("proven", "findings"):
-                table.add_row(name.replace("_", " "), str(value).lower())
+                said = "not read" if value is None else str(value).lower()
+                table.add_row(name.replace("_", " "), said)
         console = Console()
         console.print(f"{run}: {verdict}", highlight=False, soft_wrap=True)
         console.print(table)

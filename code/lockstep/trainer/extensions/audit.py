@@ -6,7 +6,7 @@ of order and learning rate with the trainer, and reads the rest off the disk.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -55,15 +55,23 @@ class NoRunError(Exception):
     """There is nothing to audit; the message says what is missing."""
 
 
+# What only a whole record of samples can show.
+OF_SAMPLES = "exactly_once", "order_kept", "shares_disjoint"
+CLAIMS = *OF_SAMPLES, "position_continuous", "restores_continuous"
+
+
 @dataclass
 class Report:
-    """What the record proves; `findings` has the first failure of each kind."""
+    """What the record proves. A claim of which a part could not be read is
+    None. `findings` has the first reason against each."""
 
-    exactly_once: bool = True  # finished epochs: every sample, one time
-    order_kept: bool = True  # the order is the one that the seed defines
-    shares_disjoint: bool = True  # no sample in two ranks' shares
-    position_continuous: bool = True  # no step and no sample left out
-    restores_continuous: bool = True  # step, position, rate and loss go on
+    # finished epochs: every sample, one time
+    exactly_once: bool | None = True
+    order_kept: bool | None = True  # the order is the one the seed defines
+    shares_disjoint: bool | None = True  # no sample in two ranks' shares
+    position_continuous: bool | None = True  # no step, no sample left out
+    # step, position, rate and loss go on
+    restores_continuous: bool | None = True
     finished: bool = False
     duplicates: int = 0
     missing: int = 0
@@ -82,9 +90,17 @@ class Report:
 
     def fail(self, claim: str, finding: str) -> None:
         """`claim` does not hold; the first `finding` against it is kept."""
-        if getattr(self, claim):
+        if getattr(self, claim) is not False:
             setattr(self, claim, False)
             self.findings.append(f"{claim}: {finding}")
+
+    def unread(self, claims: Iterable[str], finding: str) -> None:
+        """Nothing is said of `claims`, for what would show them is not there;
+        one that has failed stays failed."""
+        for claim in claims:
+            if getattr(self, claim):
+                setattr(self, claim, None)
+                self.findings.append(f"{claim}: not read: {finding}")
 
     def as_json(self) -> dict[str, Any]:
         """The verdict, then every field."""
@@ -102,14 +118,18 @@ class Attempt:
         self.start: Event = next(self.all("run_started"), {})
         self.restored: Event = next(self.all("checkpoint_restored"), {})
         self.ranks: list[Steps] = []
+        self.unread: list[str] = []  # why a rank's record is not here
         for rank in range(self.start.get("world_size", 0)):
             steps: Steps = defaultdict(list)
             file, last = run_dir / f"samples/{name}-{rank}.bin", 0
-            for trained in read_samples(file):
-                if trained.attempt != number or trained.step < last:
-                    raise ValueError(f"{file}: not in the order of writing")
-                last = trained.step
-                steps[last].append(trained)
+            try:
+                for trained in read_samples(file):
+                    if trained.attempt != number or trained.step < last:
+                        raise ValueError(f"{file}: not in the order of writing")
+                    last = trained.step
+                    steps[last].append(trained)
+            except (OSError, ValueError) as error:
+                self.unread.append(str(error))
             self.ranks.append(steps)
 
     def all(self, event: str) -> Iterator[Event]:
@@ -132,7 +152,8 @@ class Attempt:
 
     def did_something(self) -> bool:
         """A launch that died before it restored or trained changes nothing."""
-        return bool(self.ranks) and bool(self.restored or any(self.ranks))
+        said = self.restored or any(self.all("step"))
+        return bool(self.ranks and (said or any(self.ranks)))
 
 
 def audit(run_dir: Path) -> Report:
@@ -148,8 +169,12 @@ def audit(run_dir: Path) -> Report:
     try:
         attempts = {k: Attempt(run_dir, k) for k in numbers}
     except (OSError, ValueError) as error:
-        report.fail("position_continuous", f"record unreadable: {error}")
+        report.unread(CLAIMS, str(error))
         return report
+    for attempt in attempts.values():
+        if attempt.unread:
+            report.fail("position_continuous", attempt.unread[0])
+            report.unread(OF_SAMPLES, attempt.unread[0])
     attempts = {k: a for k, a in attempts.items() if a.did_something()}
     if not attempts:
         raise NoRunError(f"{run_dir} holds a run that has not done a step")
@@ -175,7 +200,7 @@ def follow(report: Report, attempts: dict[int, Attempt]) -> None:
             shares = [r[step] for r in attempt.ranks]
             position = check_step(report, order, epochs, step, position, shares)
             report.steps += 1
-    epochs.close()
+    epochs.close(report.steps * newest.start["config"]["global_batch_size"])
     recorded = sum(len(a.ranks[0]) for a in attempts.values())
     report.replayed_steps = recorded - report.steps
 
@@ -214,17 +239,22 @@ class Epochs:
             self.judge(epoch, counts, int((counts == 0).sum()))
             self.report.epochs += 1
 
-    def close(self) -> None:
-        """Judge what an unfinished epoch may already show: duplicates."""
+    def close(self, upto: int) -> None:
+        """Judge what an unfinished epoch may already show: duplicates, and
+        what is not in the record of all that was trained `upto` here."""
+        begun = sum(int(counts.sum()) for counts in self.seen.values())
         for epoch, counts in self.seen.items():
             self.judge(epoch, counts, 0)
+        done = self.report.epochs * self.n
+        self.report.missing += max(0, upto - done - begun)
 
     def judge(self, epoch: int, counts: np.ndarray, missing: int) -> None:
         """Every sample once, or how many were not."""
         twice = int(np.maximum(counts - 1, 0).sum())
         self.report.duplicates += twice
         self.report.missing += missing
-        if twice or missing:
+        # Missing in a record with gaps may have been trained on.
+        if twice or (missing and self.report.exactly_once is not None):
             found = f"epoch {epoch}: {twice} duplicates, {missing} missing"
             self.report.fail("exactly_once", found)
 
@@ -246,6 +276,9 @@ def check_step(
         report.fail(
             "position_continuous", f"{where}: not one record on every rank"
         )
+    if not all(shares):
+        rank = next(rank for rank, share in enumerate(shares) if not share)
+        report.unread(OF_SAMPLES, f"{where}: none of rank {rank}")
     end = max(ends, default=position)
     if end - position != count:
         said = f"{where}: from {position} to {end}, but {count} samples"
