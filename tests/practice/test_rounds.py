@@ -60,6 +60,7 @@ def test_there_are_twelve() -> None:
         (("stages", "numbers", "minutes"), 1, "greater than or equal to 2"),
         (("stages", "first", "diagram"), "", "need diagrams"),
         (("stages", "wrong", "text"), "", "wrong has no text"),
+        (("stages", "first", "diagram"), "a[b<br/>c]", "end a label's line"),
         (("concerns",), {"cost": "a lot"}, "it needs data, checkpoints"),
         (("failures",), [], "at least 4 items"),
         (("rubric", 0, "marks"), {"senior": "a"}, "senior, staff and princ"),

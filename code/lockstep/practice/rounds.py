@@ -116,6 +116,8 @@ class Round(Asked):
             raise ValueError(
                 f"{self.minutes} minutes, where 45 to 60 are wanted"
             )
+        if any("<br" in one.diagram for one in self.stages.values()):
+            raise ValueError("end a label's line in the text: <br> is no line")
         drawn = [name for name, one in self.stages.items() if one.diagram]
         if not {"first", "second"} <= {*drawn}:
             raise ValueError("the first and the second design need diagrams")
