@@ -68,3 +68,12 @@ def test_a_table_of_four_columns_can_be_stacked() -> None:
     assert table.select_one("table[data-stack]")
     labels = [cell["data-label"] for cell in table.select("td")]
     assert labels == ["rank", "of world", "a", "b & c"]
+
+
+def test_a_table_of_three_columns_is_stacked_if_it_holds_sentences() -> None:
+    """Three short columns fit on a phone, and three of sentences do not."""
+    head = "<table><thead><tr><th>a</th><th>b</th><th>c</th></tr></thead>"
+    for words, stacks in ((2, False), (20, True)):
+        cell = f"<td>{'word ' * words}</td>"
+        found = stackable(f"{head}<tbody><tr>{3 * cell}</tr></tbody></table>")
+        assert ("data-stack" in found) == stacks

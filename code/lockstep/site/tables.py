@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from html import escape, unescape
 
-# Three columns fit on a phone of 360 px.
-FITTING = 3
+# Three columns fit on a phone of 360 px, unless they hold sentences.
+FITTING, LONG = 3, 150  # columns; characters of a row, on average
 _TABLE = re.compile(r"<table>.*?</table>", re.S)
 _HEADER = re.compile(r"<th\b[^>]*>(.*?)</th>", re.S)
 _ROW = re.compile(r"<tr\b.*?</tr>", re.S)
@@ -24,7 +24,10 @@ def _marked(table: str) -> str:
         " ".join(unescape(re.sub(r"<[^>]+>", "", name)).split())
         for name in _HEADER.findall(head)
     ]
-    if len(names) <= FITTING:
+    rows = _ROW.findall(body)
+    letters = sum(len(re.sub(r"<[^>]+>", "", row)) for row in rows)
+    many = len(names) > FITTING
+    if not many and (len(names) < FITTING or letters <= LONG * len(rows)):
         return table
 
     def labeled(row: re.Match[str]) -> str:

@@ -94,7 +94,8 @@ export const start = async (root) => {
     if (since !== null) ticking = setInterval(tick, 1000);
     tick();
   });
-  root.replaceChildren(list, timer, go, said);
+  if (!stages.length) own.remove(); // the candidate sees the whole time alone
+  root.replaceChildren(...(stages.length ? [list] : []), timer, go, said);
   tick();
 
   const sheet = document.querySelector(".score-sheet");

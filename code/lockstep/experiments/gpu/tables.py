@@ -328,8 +328,8 @@ def launches(found: Found) -> str:
     return table(
         [
             "how",
-            *("1 sequence: ms", "in kernels", "kernels"),
-            *("64 sequences: ms", "in kernels"),
+            *("1 sequence: ms", "of them in kernels", "kernels"),
+            *("64 sequences: ms", "in kernels then"),
         ],
         (
             [
