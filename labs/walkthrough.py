@@ -171,7 +171,7 @@ sorted(path.name for path in Path("killed/checkpoints").iterdir())
 # @title The audit: what the record of a run proves
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from math import cos, isqrt, pi
