@@ -150,6 +150,12 @@ class Attempt:
         whole = min(max(steps, default=self.after) for steps in self.ranks)
         return max(whole, *due, self.after)
 
+    @property
+    def said_position(self) -> int:
+        """Where its events say that its last step ended."""
+        last = (e for e in self.events if e.get("step") == self.upto)
+        return max((e.get("position", 0) for e in last), default=0)
+
     def did_something(self) -> bool:
         """A launch that died before it restored or trained changes nothing."""
         said = self.restored or any(self.all("step"))
@@ -200,7 +206,7 @@ def follow(report: Report, attempts: dict[int, Attempt]) -> None:
             shares = [r[step] for r in attempt.ranks]
             position = check_step(report, order, epochs, step, position, shares)
             report.steps += 1
-    epochs.close(report.steps * newest.start["config"]["global_batch_size"])
+    epochs.close(max(newest.said_position, position))
     recorded = sum(len(a.ranks[0]) for a in attempts.values())
     report.replayed_steps = recorded - report.steps
 
