@@ -10,7 +10,6 @@ the planner.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Literal
@@ -154,7 +153,6 @@ class Round(Asked):
             yield f"concerns.{name}", text, self.question
 
 
-@cache
 def rounds(folder: Path = ROUNDS) -> dict[str, Round]:
     """All of them, by id.
 

@@ -1,4 +1,4 @@
-/* What both tools share: what can be asked, and where progress is kept. */
+/* What the tools share: what can be asked, and where progress is kept. */
 
 export const site = new URL("../../", import.meta.url);
 
@@ -260,6 +260,14 @@ export const download = (name, type, text) => {
   link.href = URL.createObjectURL(new Blob([text], { type }));
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+};
+
+export const MINUTE = 60_000;
+
+/** Milliseconds as minutes and seconds, without their sign. */
+export const clock = (milliseconds) => {
+  const seconds = Math.floor(Math.abs(milliseconds) / 1000);
+  return `${Math.floor(seconds / 60)}:${`${seconds % 60}`.padStart(2, "0")}`;
 };
 
 export const today = () => {

@@ -1,5 +1,7 @@
 /* A mock interview: five stages by the clock, then ten marks. */
-import { bank, button, choice, download, make, shelf, shuffled, site, task, today } from "./bank.js";
+import {
+  bank, button, choice, clock, download, make, MINUTE, shelf, shuffled, site, task, today,
+} from "./bank.js";
 
 /* Where a stage draws its question, fast prompt and estimate. Judgment. */
 export const STAGES = {
@@ -39,12 +41,6 @@ const FORMS = {
 };
 
 const place = shelf("lockstep.mock", { version: 1, session: null, history: [] });
-const MINUTE = 60_000;
-
-const clock = (milliseconds) => {
-  const seconds = Math.floor(Math.abs(milliseconds) / 1000);
-  return `${Math.floor(seconds / 60)}:${`${seconds % 60}`.padStart(2, "0")}`;
-};
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const sum = (numbers) => numbers.reduce((one, other) => one + other, 0);
 

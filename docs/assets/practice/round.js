@@ -1,12 +1,6 @@
 /* A design round for two: a clock, for the interviewer with its stages, and a
    score sheet that can be handed over. Nothing is sent or kept. */
-import { button, download, make, today } from "./bank.js";
-
-const MINUTE = 60_000;
-const clock = (milliseconds) => {
-  const seconds = Math.floor(Math.abs(milliseconds) / 1000);
-  return `${Math.floor(seconds / 60)}:${`${seconds % 60}`.padStart(2, "0")}`;
-};
+import { button, clock, download, make, MINUTE, today } from "./bank.js";
 
 /** A row of the score sheet as a choice: nothing, or one of its levels. */
 const line = (row, levels, number) => {

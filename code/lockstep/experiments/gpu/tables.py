@@ -1,6 +1,5 @@
 """The measurements as tables, beside what the planner says."""
 
-from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -264,34 +263,21 @@ def kept(found: Found) -> str:
     )
 
 
-def by_kernel(
-    rows: Iterable[Found], first: Callable[[Found], str], of: str
-) -> str:
-    """A table of attention's kernels."""
+def attention(found: Found) -> str:
+    """Causal attention, forward and backward."""
     return table(
-        [of, "ms", "TFLOP/s", "peak beyond inputs, GB"],
+        ["tokens, kernel", "ms", "TFLOP/s", "peak beyond inputs, GB"],
         (
             [
-                first(row),
+                f"{row['tokens']:,}, {row['backend']}",
                 milli(row["seconds"]),
-                tera(row["flops_per_second"])
-                if "flops_per_second" in row
-                else "",
+                tera(row["flops_per_second"]),
                 f"{row['peak'] / 1e9:.2f}",
             ]
             if "seconds" in row
-            else [first(row), "refuses", "", ""]
-            for row in rows
+            else [f"{row['tokens']:,}, {row['backend']}", "refuses", "", ""]
+            for row in found["attention"]
         ),
-    )
-
-
-def attention(found: Found) -> str:
-    """Causal attention, forward and backward."""
-    return by_kernel(
-        found["attention"],
-        lambda row: f"{row['tokens']:,}, {row['backend']}",
-        "tokens, kernel",
     )
 
 
