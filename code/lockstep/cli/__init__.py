@@ -6,6 +6,7 @@ from tyro.extras import subcommand_cli_from_dict
 
 from lockstep.cli import bug, drill, export, lab, plan, quiz
 from lockstep.cli.audit import audit
+from lockstep.cli.exam import exam
 
 
 def planning() -> None:
@@ -50,6 +51,7 @@ def main(args: list[str] | None = None) -> int:
             "audit": audit,
             "bug": mending,
             "drill": drilling,
+            "exam": exam,
             "export": exporting,
             "lab": exercising,
             "plan": planning,

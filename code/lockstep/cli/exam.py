@@ -1,0 +1,77 @@
+"""The command `lockstep exam ADAPTER`: how a trainer resumes."""
+
+import shutil
+import sys
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+Only = Annotated[tuple[str, ...], tyro.conf.arg(metavar="QUESTION …")]
+
+
+def exam(
+    adapter: tyro.conf.Positional[Path],
+    only: Only = (),
+    ranks: int = 2,
+    seed: int = 0,
+    python: str = sys.executable,
+    folder: Path = Path("exam"),
+    json: bool = False,
+    html: Path | None = None,
+    badge: Path | None = None,
+) -> int:
+    """Examine how a trainer resumes: on real processes, as a black box.
+
+    Exit code 0: nothing failed. 1: something did. 2: it could not be examined.
+
+    Args:
+        adapter: a Python file that says how the trainer is launched.
+        only: ask these questions, and those that they stand on.
+        ranks: how many processes train.
+        seed: of the runs, and of what is drawn at random.
+        python: the interpreter of the trainer's environment.
+        folder: where it is run; what failed is left there.
+        json: print the results for machines.
+        html: write a report as one page.
+        badge: write a badge as an SVG.
+    """
+    from lockstep.exam import report
+    from lockstep.exam.adapter import AdapterError, Launch, load
+    from lockstep.exam.bench import ExamError
+    from lockstep.exam.examine import examine
+
+    told, said = Console(stderr=True), Console(highlight=False, soft_wrap=True)
+    launch = Launch(Path(), ranks=ranks, seed=seed, python=python)
+    try:
+        with told.status("…") as status:
+
+            def tell(asked: str) -> None:
+                if told.is_terminal:
+                    status.update(asked)
+                else:
+                    print(asked, file=sys.stderr)
+
+            found = examine(
+                load(adapter), folder.resolve(), launch, frozenset(only), tell
+            )
+    except (AdapterError, ExamError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for left in folder.iterdir():
+        if left.is_dir() and left.name != "failures":
+            shutil.rmtree(left)
+    if json:
+        print(dumps(found.as_json()))
+    else:
+        Console(highlight=False).print(report.table(found))
+        for line in report.failures(found):
+            said.print(line, markup=False)
+        said.print(report.summary(found))
+    if html:
+        html.write_text(report.page(found))
+    if badge:
+        badge.write_text(report.badge(found))
+    return 1 if found.count("failed") else 0

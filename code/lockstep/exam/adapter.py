@@ -1,0 +1,83 @@
+"""How a trainer is launched, in a file that its owner writes."""
+
+import runpy
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class AdapterError(Exception):
+    """An adapter that cannot be used; the message says what it lacks."""
+
+
+# --8<-- [start:launch]
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a trainer, as the exam wants it."""
+
+    run_dir: Path  # alike for all launches of a run; holds its checkpoints
+    ranks: int = 2
+    steps: int = 18  # optimizer steps of the whole run
+    stop_at: int | None = None  # save after this step, and leave
+    save_every: int = 4  # steps from one checkpoint to the next
+    global_batch: int = 16  # samples a step, over all ranks
+    samples: int = 96  # in the dataset: an epoch is six steps
+    workers: int = 0  # loader workers of each rank
+    precision: str = "fp32"  # or fp16, with a gradient scaler
+    seed: int = 0
+    timeout_seconds: int = 10  # how long a collective may wait
+    python: str = sys.executable  # of the trainer's environment
+
+
+# --8<-- [end:launch]
+# What an adapter may say that its trainer lacks, with the reason.
+FEATURES = "stop", "workers", "fp16", "ema", "sigterm", "resize"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """What the exam knows of a trainer."""
+
+    path: Path
+    name: str
+    command: Callable[[Launch], list[str]]
+    checkpoints: Callable[[Path], list[Path]]  # in a run directory, oldest first
+    lacks: dict[str, str]  # feature or question: why it does not apply
+
+
+def load(path: Path) -> Adapter:
+    """Read an adapter: a Python file that defines `command(launch)`, and may
+    define `checkpoints(run_dir)`, `name` and `lacks`.
+
+    Raises AdapterError for a file that is none.
+    """
+    try:
+        said = runpy.run_path(str(path))
+    except OSError as error:
+        raise AdapterError(f"{path}: {error.strerror}") from None
+    except Exception as error:
+        raise AdapterError(f"{path} raises {error!r}") from error
+    command = said.get("command")
+    if not callable(command):
+        raise AdapterError(
+            f"{path} has no `command(launch)` that returns what to run"
+        )
+    lacks = said.get("lacks", {})
+    if not isinstance(lacks, dict):
+        raise AdapterError(
+            f"{path}: `lacks` is a dictionary: what, and why it does not apply"
+        )
+    return Adapter(
+        path,
+        said.get("name", path.stem),
+        lambda launch: [str(word) for word in command(launch)],
+        said.get("checkpoints", in_a_folder),
+        lacks,
+    )
+
+
+def in_a_folder(run_dir: Path) -> list[Path]:
+    """What lies in `RUN/checkpoints`, oldest first."""
+    found = (run_dir / "checkpoints").glob("*")
+    return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))

@@ -1,0 +1,65 @@
+"""What happens to files: cut short, one bit flipped, gone, booby-trapped."""
+
+import shutil
+import zipfile
+from pathlib import Path
+from pickletools import genops
+
+
+def files(checkpoint: Path) -> list[Path]:
+    """Of one checkpoint, the largest first."""
+    inside = checkpoint.rglob("*") if checkpoint.is_dir() else [checkpoint]
+    found = [path for path in inside if path.is_file()]
+    return sorted(found, key=lambda path: (-path.stat().st_size, path.name))
+
+
+def truncate(path: Path) -> None:
+    """Leave the first half."""
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle, which in a large file is a number's."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def booby_trap(path: Path, touched: Path) -> int:
+    """Have every pickle in `path` make the file `touched` when it is loaded,
+    and otherwise hold what it held; how many there were."""
+    if path.suffix == ".distcp":  # parts at fixed places: cannot grow
+        return 0
+    if not zipfile.is_zipfile(path):
+        data = path.read_bytes()
+        if not is_pickle(data):
+            return 0
+        path.write_bytes(trapped(data, touched))
+        return 1
+    count, part = 0, path.with_name(path.name + ".part")
+    with zipfile.ZipFile(path) as was, zipfile.ZipFile(part, "w") as now:
+        for entry in was.infolist():
+            data = was.read(entry)
+            if is_pickle(data):
+                data, count = trapped(data, touched), count + 1
+            now.writestr(entry, data)
+    shutil.move(part, path)
+    return count
+
+
+def is_pickle(data: bytes) -> bool:
+    """Whether `data` begins with a whole pickle."""
+    if not data.startswith(b"\x80"):
+        return False
+    try:
+        return any(code.name == "STOP" for code, _, _ in genops(data))
+    except ValueError:
+        return False
+
+
+def trapped(data: bytes, touched: Path) -> bytes:
+    """A pickle that first runs a harmless command."""
+    command = f"touch {touched}".encode()
+    trap = b"cposix\nsystem\nX" + len(command).to_bytes(4, "little") + command
+    return data[:2] + trap + b"\x85R0" + data[2:]

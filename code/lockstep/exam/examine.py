@@ -1,0 +1,171 @@
+"""Hold an exam: disturb, judge, and do again what failed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from .adapter import Adapter, AdapterError, Launch
+from .bench import Bench, ExamError
+from .questions import BY_ID, QUESTIONS, Result, Verdict
+from .scenarios import ASPECTS, SCENARIOS, Scenario
+
+TIMES = 3  # a failure is called one when it was seen this often
+
+
+@dataclass
+class Exam:
+    """What an exam found."""
+
+    trainer: str
+    launch: Launch
+    date: str
+    seconds: float = 0.0
+    results: dict[str, Result] = field(default_factory=dict)
+
+    def count(self, answer: str) -> int:
+        """How many questions got this answer."""
+        verdicts = (r.verdict for r in self.results.values())
+        return sum(verdict.answer == answer for verdict in verdicts)
+
+    @property
+    def causes(self) -> int:
+        """Failures that no other explains."""
+        return sum(
+            r.verdict.answer == "failed" and not r.same_as
+            for r in self.results.values()
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        launch = self.launch
+        return {
+            "trainer": self.trainer,
+            "date": self.date,
+            "ranks": launch.ranks,
+            "seed": launch.seed,
+            "seconds": round(self.seconds),
+            "passed": self.count("passed"),
+            "failed": self.count("failed"),
+            "causes": self.causes,
+            "questions": [r.as_json() for r in self.results.values()],
+        }
+
+
+def examine(
+    adapter: Adapter,
+    folder: Path,
+    launch: Launch,
+    only: frozenset[str] = frozenset(),
+    tell: Callable[[str], None] = lambda _: None,
+) -> Exam:
+    """Ask `adapter`'s trainer all questions, or `only` some.
+
+    `folder` is where it is run; what failed stays there. `tell` gets what is
+    being done now. Raises ExamError if it does not even run undisturbed, and
+    AdapterError if one of `only`, or of what it lacks, is no question.
+    """
+    known = {*BY_ID, *(s.needs for s in SCENARIOS if s.needs), "stop"}
+    for name in {*only, *adapter.lacks} - known:
+        raise AdapterError(
+            f"{name!r} is no question; they are {', '.join(BY_ID)}"
+        )
+    begun = monotonic()
+    today = datetime.now(UTC).date().isoformat()
+    exam = Exam(adapter.name, launch, today)
+    bench = Bench(adapter, folder, launch)
+    asked: set[str] = set()
+    for scenario in needed(only):
+        tell(", ".join(scenario.questions))
+        for result in answers(bench, scenario, tell):
+            exam.results[result.question.id] = result
+        asked.update(scenario.questions)
+    settle(exam.results)
+    wanted = only or asked
+    order = [q.id for q in QUESTIONS if q.id in wanted]
+    exam.results = {name: exam.results[name] for name in order}
+    exam.seconds = monotonic() - begun
+    return exam
+
+
+def needed(only: frozenset[str]) -> Iterator[Scenario]:
+    """The scenarios that answer these questions, after those that they stand
+    on: a stopped run, and the aspects that explain another end."""
+    for scenario in SCENARIOS:
+        first = {"repeat", "goes-on"} & {*scenario.questions}
+        if not only or first or only & {*scenario.questions}:
+            yield scenario
+
+
+def answers(
+    bench: Bench, scenario: Scenario, tell: Callable[[str], None]
+) -> Iterator[Result]:
+    """Of one scenario; what fails is done again."""
+    lacks = bench.adapter.lacks
+    why = lacks.get(scenario.needs, "")
+    ask = [name for name in scenario.questions if name not in lacks]
+    tries: list[dict[str, Verdict]] = []
+    kept: dict[str, tuple[list[str], str]] = {}
+    while ask and not why:
+        try:
+            tries.append(scenario.run(bench))
+        except ExamError as error:
+            if scenario is SCENARIOS[0]:
+                raise
+            why = str(error)
+            break
+        wrong = [n for n in ask if tries[-1][n].answer == "failed"]
+        if len(tries) == 1 and wrong:
+            where = bench.set_aside(scenario.run.__name__)
+            kept = dict.fromkeys(wrong, (bench.steps, str(where)))
+        still = [n for n in kept if tries[-1][n].answer == "failed"]
+        if not still or len(tries) == TIMES:
+            break
+        tell(f"{', '.join(still)}, once more: {len(tries) + 1} of {TIMES}")
+    for name in scenario.questions:
+        if name in lacks or (why and scenario.needs in lacks):
+            reason = lacks.get(name) or why
+            yield Result(BY_ID[name], Verdict("not applicable", reason))
+        elif why:
+            yield Result(BY_ID[name], Verdict("not run", why))
+        else:
+            yield judged(name, [t[name] for t in tries], kept.get(name))
+
+
+def judged(
+    name: str, verdicts: list[Verdict], kept: tuple[list[str], str] | None
+) -> Result:
+    """One answer from the tries."""
+    times = sum(verdict.answer == "failed" for verdict in verdicts)
+    if not kept:
+        return Result(BY_ID[name], verdicts[0])
+    steps, where = kept
+    seen = f"{times} of {len(verdicts)}"
+    verdict = verdicts[0]
+    if times < TIMES:
+        why = f"failed in {seen} tries, so it is called neither: {verdict.said}"
+        verdict = Verdict("not run", why)
+    return Result(BY_ID[name], verdict, (), seen, steps, where)
+
+
+def settle(results: dict[str, Result]) -> None:
+    """Say of each failure which others explain it: those of the aspects in
+    which it differs, or an earlier one that differs in the same."""
+    failures = {n for n, r in results.items() if r.verdict.answer == "failed"}
+    seen: dict[frozenset[str], str] = {}
+    for name in [q.id for q in QUESTIONS if q.id in failures]:
+        result = results[name]
+        because = frozenset(result.verdict.because) - {name}
+        if "repeat" in failures and (
+            name in ASPECTS or because - {"goes-on"}
+        ):
+            why = "two undisturbed runs already differ, see repeat"
+            result.verdict = Verdict("not run", why)
+        elif because and because <= failures:
+            result.same_as = tuple(sorted(because))
+        elif because in seen:
+            result.same_as = (seen[because],)
+        elif because:
+            seen[because] = name

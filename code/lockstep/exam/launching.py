@@ -1,0 +1,253 @@
+"""Launch a trainer, see each of its steps, disturb it, and end it for sure."""
+
+import ctypes
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from .adapter import Adapter, Launch
+from .names import ADDRESS, MARK
+
+PR_SET_CHILD_SUBREAPER = 36  # of Linux
+MOMENT = 3.0  # seconds in which processes that have been told to end may do so
+
+
+ERROR = re.compile(
+    r"(\[rank\d+\]: )?(error\b|(?!.*ChildFailed)[\w.]*(Error|Exception): )"
+)
+LAUNCHER = re.compile(r"[EWI]\d{4} |Traceback ")  # torchrun
+
+
+class Step(NamedTuple):
+    """One optimizer step of one rank, as it told."""
+
+    skipped: bool  # by a gradient scaler
+    ids: tuple[int, ...]  # of the samples that it trained on
+    before: dict[str, Any]  # digests of what it went in with
+    after: str  # digest of the weights that came out
+    norms: tuple[float, ...]  # of each parameter then
+    drew: bool  # random numbers, while it computed
+    scale: float | None  # of the gradient scaler
+
+
+class Act(NamedTuple):
+    """What the examiner does when a rank has taken its `step`-th step."""
+
+    step: int
+    do: str  # kill, terminate, hang, refuse or tear
+    rank: int | None = 0  # whose step; None: each rank by itself
+    bytes: int = 0  # from which on writes are refused or torn
+
+
+@dataclass
+class Ended:
+    """A launch that is over."""
+
+    words: list[str]  # how it was launched
+    code: int = 0
+    out_of_time: bool = False  # the examiner had to end it
+    text: str = ""  # what it printed
+    ranks: dict[int, list[Step]] = field(default_factory=dict)
+    world: int = 0
+    acted: list[str] = field(default_factory=list)
+    seconds_after_act: float = 0.0
+
+    @property
+    def steps(self) -> list[Step]:
+        """Rank 0's."""
+        return self.ranks.get(0, [])
+
+    @property
+    def last_words(self) -> str:
+        """What the trainer says of its end: its first error, or the line before
+        the launcher speaks."""
+        lines = [line.strip() for line in self.text.splitlines()]
+        errors = [line for line in lines if ERROR.match(line)]
+        own = [
+            line
+            for line in takewhile(lambda line: not LAUNCHER.match(line), lines)
+            if line
+        ]
+        return ([*errors, *own[-1:]] or [""])[0][:200]
+
+
+class Launching:
+    """A launch under way: its processes, and a thread for each that speaks."""
+
+    def __init__(
+        self, adapter: Adapter, launch: Launch, acts: list[Act], env: dict[str, str]
+    ) -> None:
+        self.acts, self.mark = acts, uuid.uuid4().hex
+        adopt_orphans()
+        self.before = {p.pid for p in psutil.Process().children(recursive=True)}
+        self.ended = Ended(adapter.command(launch))
+        self.lock = threading.Lock()
+        self.told: dict[int, list[Step]] = defaultdict(list)
+        self.acted_at: float | None = None
+        # Short: a socket's path may have 107 bytes.
+        self.folder = tempfile.TemporaryDirectory(prefix="exam-", dir="/tmp")
+        address = f"{self.folder.name}/socket"
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(address)
+        self.server.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+        launch.run_dir.mkdir(parents=True, exist_ok=True)
+        self.process = subprocess.Popen(
+            self.ended.words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,  # a file could not grow on a "full disk"
+            stderr=subprocess.STDOUT,
+            env=os.environ | env | {ADDRESS: address, MARK: self.mark},
+            start_new_session=True,
+        )
+        self.printed: list[bytes] = []
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self) -> None:
+        assert self.process.stdout
+        while data := self.process.stdout.read1(1 << 16):
+            self.printed.append(data)
+
+    def accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                rank = self.server.accept()[0]
+                threading.Thread(
+                    target=self.hear, args=(rank,), daemon=True
+                ).start()
+
+    def hear(self, connection: socket.socket) -> None:
+        """One process, to its end."""
+        with suppress(OSError, ValueError), connection.makefile() as lines:
+            for line in lines:
+                answer = self.take(json.loads(line))
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    def take(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Write a step down; what its process is to do now."""
+        skipped = said["event"] == "skipped"
+        step = Step(
+            skipped, tuple(said["ids"]), said["before"], said.get("after", ""),
+            tuple(said.get("norms", ())), said["drew"], said["scale"],
+        )  # fmt: skip
+        with self.lock:
+            self.ended.world = max(self.ended.world, said["world"])
+            mine = self.told[said["rank"]]
+            mine.append(step)
+            act = self.due(said["rank"], len(mine))
+            if not act:
+                return {"do": "go on"}
+            self.ended.acted.append(act.do)
+            self.acted_at = self.acted_at or time.monotonic()
+        if act.do == "kill":
+            self.end(signal.SIGKILL)
+        elif act.do == "terminate":
+            self.process.terminate()
+        return {"do": act.do, "bytes": act.bytes}
+
+    def due(self, rank: int, steps: int) -> Act | None:
+        """The act for this step of this rank."""
+        for act in self.acts:
+            if act.step == steps and act.rank in (rank, None):
+                return act
+        return None
+
+    def wait(self, limit: float) -> Ended:
+        """Until it has ended, or the examiner ends it after `limit` seconds.
+        Nothing of it is left then."""
+        ended = self.ended
+        try:
+            ended.code = self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            ended.out_of_time = True
+        if self.acted_at:
+            ended.seconds_after_act = time.monotonic() - self.acted_at
+        self.close()
+        ended.code = self.process.wait()
+        self.reader.join(MOMENT)
+        ended.text = b"".join(self.printed).decode(errors="replace")
+        ended.ranks = dict(self.told)
+        return ended
+
+    def close(self) -> None:
+        """End what is left."""
+        deadline = time.monotonic() + (0 if self.ended.out_of_time else MOMENT)
+        while self.left() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        while self.left():
+            self.end(signal.SIGKILL)
+            time.sleep(0.05)
+        self.server.close()
+        self.folder.cleanup()
+
+    def left(self) -> list[psutil.Process]:
+        """Its processes that still run."""
+        return alive(self.mark, self.before)
+
+    def end(self, how: int) -> None:
+        """Send a signal to all of them."""
+        for process in self.left():
+            with suppress(psutil.Error):
+                process.send_signal(how)
+
+
+@contextmanager
+def launching(
+    adapter: Adapter, launch: Launch, acts: list[Act], env: dict[str, str]
+) -> Iterator[Launching]:
+    """A launch that is ended, whatever happens."""
+    under_way = Launching(adapter, launch, acts, env)
+    try:
+        yield under_way
+    finally:
+        under_way.close()
+
+
+def adopt_orphans() -> None:
+    """From now on a process whose parent dies becomes this one's child, so that
+    a rank that outlives its launcher is found."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def alive(mark: str, before: set[int]) -> list[psutil.Process]:
+    """The processes of a launch: this one's children and theirs, but for those
+    that it had `before`, and whatever else has the launch's mark."""
+    found = {
+        process
+        for process in psutil.Process().children(recursive=True)
+        if process.pid not in before
+    }
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == mark:
+                found.add(process)
+    running = []
+    for process in found:
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                running.append(process)
+    return running
+
+
+def shown(words: list[str]) -> str:
+    """A command as one would type it."""
+    return shlex.join(words)

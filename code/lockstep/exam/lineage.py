@@ -1,0 +1,177 @@
+"""What a run was trained on, put together from its launches.
+
+No trainer is asked where it resumed. A launch begins with certain weights, and
+the step of an earlier launch that came out with the same weights is the one
+that it goes on from.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from .launching import Ended, Step
+
+# How far norms of weights may differ where ranks add in another order.
+TOLERANCE = 1e-4
+ABSENT = Step(False, (), {}, "", (), False, None)  # of a rank not yet there
+
+
+@dataclass
+class Lineage:
+    """The steps, of each rank, that led to the newest weights."""
+
+    ranks: dict[int, list[Step]] = field(default_factory=dict)
+    world: int = 0  # of the newest launch
+    resumed: list[int | None] = field(default_factory=list)
+    # ^ for each launch after the first: the step that it went on from; None if
+    # it began with weights that the run had never had, -1 if it took no step.
+
+    def add(self, ended: Ended) -> None:
+        """One more launch."""
+        self.world = ended.world or self.world
+        if not self.ranks:
+            self.ranks = {r: committed(s) for r, s in ended.ranks.items()}
+            return
+        new = {r: committed(s) for r, s in ended.ranks.items()}
+        if not new.get(0):
+            self.resumed.append(-1)
+            return
+        after = self.step_with(new[0][0].before["weights"])
+        self.resumed.append(after)
+        kept = {r: steps[: after or 0] for r, steps in self.ranks.items()}
+        absent = [ABSENT] * (after or 0)  # of ranks that are new
+        self.ranks = {
+            r: kept.get(r, absent) + new.get(r, []) for r in {*kept, *new}
+        }
+
+    def step_with(self, weights: str) -> int | None:
+        """After which step rank 0 had these weights."""
+        mine = self.ranks.get(0, [])
+        had = [step.before["weights"] for step in mine]
+        had += [step.after for step in mine[-1:]]
+        found = (k for k in reversed(range(len(had))) if had[k] == weights)
+        return next(found, None)
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return len(self.ranks.get(0, []))
+
+    def batches(self) -> list[list[tuple[int, ...]]]:
+        """Of each step, of each rank in turn, the samples."""
+        mine = [self.ranks[r] for r in sorted(self.ranks)]
+        return [
+            [step.ids for step in steps if step]
+            for steps in zip_longest(*mine)
+        ]
+
+    def counts(self, upto: int | None = None) -> Counter[int]:
+        """How often each sample was trained on in the first `upto` steps."""
+        return Counter(
+            i for batch in self.batches()[:upto] for ids in batch for i in ids
+        )
+
+
+def committed(steps: list[Step]) -> list[Step]:
+    """Those that the gradient scaler did not skip."""
+    return [step for step in steps if not step.skipped]
+
+
+def lineage(*launches: Ended) -> Lineage:
+    """Of launches of one run, in order."""
+    found = Lineage()
+    for ended in launches:
+        found.add(ended)
+    return found
+
+
+def differences(was: Lineage, now: Lineage, exact: bool = True) -> dict[str, str]:
+    """In what the run `now` is not as the undisturbed one: by question, what
+    was seen first. `exact`: the weights must agree bit by bit."""
+    found: dict[str, str] = {}
+
+    def differ(question: str, said: str) -> None:
+        found.setdefault(question, said)
+
+    if now.steps != was.steps:
+        differ("length", f"{now.steps} steps counted in the end, not {was.steps}")
+    n = len(was.counts())
+    for step in ends_of_epochs(was):
+        if step > now.steps:
+            continue
+        lost = was.counts(step) - now.counts(step)
+        again = now.counts(step) - was.counts(step)
+        if lost or again:
+            differ(
+                "exactly-once",
+                f"after step {step} of the run, {lost.total()} of {n} samples"
+                f" had been left out and {again.total()} trained on once more",
+            )
+    for rank, steps in sorted(was.ranks.items()):
+        for k, (a, b) in enumerate(
+            zip(steps, now.ranks.get(rank, []), strict=False), 1
+        ):
+            where = f"step {k}, rank {rank}"
+            if a.ids != b.ids and now.world == was.world:
+                differ("order", f"{where}: samples {some(b)}, not {some(a)}")
+            if a.before.get("rates") != b.before.get("rates"):
+                rates = b.before.get("rates"), a.before.get("rates")
+                differ("rate", f"{where}: {rates[0]}, not {rates[1]}")
+            if a.scale != b.scale:
+                differ("scaler", f"{where}: scale {b.scale}, not {a.scale}")
+            if (a.drew or b.drew) and a.before["random"] != b.before["random"]:
+                differ("random", f"{where}: another state of torch's generator")
+    for k in (r for r in now.resumed if r and r > 0):
+        for rank, steps in sorted(was.ranks.items()):
+            mine = now.ranks.get(rank, [])
+            if k >= min(len(steps), len(mine)):
+                continue
+            a, b = steps[k].before, mine[k].before
+            where = f"going on from step {k}, rank {rank}"
+            if a["optimizer"] != b["optimizer"]:
+                differ("optimizer", f"{where}: not the state of that step")
+            if a["buffers"] != b["buffers"]:
+                differ("buffers", f"{where}: not those of that step")
+            for name, state in a["states"].items():
+                if b["states"].get(name) != state:
+                    differ("ema", f"{where}: {name} is not that of that step")
+    if not found and not ends_alike(was, now, exact):
+        differ("end", "with the same samples, rate and states, other weights")
+    return found
+
+
+def ends_alike(was: Lineage, now: Lineage, exact: bool) -> bool:
+    """Whether the last weights agree: bit by bit, or their norms nearly."""
+    for rank in was.ranks.keys() & now.ranks.keys():
+        a, b = was.ranks[rank][-1], now.ranks[rank][-1]
+        if exact and a.after != b.after:
+            return False
+        if far_apart(a.norms, b.norms):
+            return False
+    return True
+
+
+def far_apart(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    """Whether any differs by more than the order of additions explains."""
+    return len(a) != len(b) or any(
+        abs(x - y) > TOLERANCE * max(abs(x), abs(y))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def ends_of_epochs(run: Lineage) -> list[int]:
+    """After which steps every sample had been trained on equally often."""
+    counts: Counter[int] = Counter()
+    n = len(run.counts())
+    found = []
+    for k, batch in enumerate(run.batches(), 1):
+        counts.update(i for ids in batch for i in ids)
+        if len(counts) == n and len({*counts.values()}) == 1:
+            found.append(k)
+    return found
+
+
+def some(step: Step) -> str:
+    """The first few samples of a step."""
+    more = ", …" if len(step.ids) > 4 else ""
+    return f"{', '.join(map(str, step.ids[:4]))}{more}"

@@ -1,0 +1,248 @@
+"""What the exam sees of a trainer, from inside its processes.
+
+Only torch and the standard library are imported here: this module runs in the
+environment of the trainer that is examined.
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from .names import ADDRESS
+
+LEFT_ALONE = 113  # exit code of a process whose examiner is gone
+Ids = Callable[..., Iterable[int]]
+
+
+# --8<-- [start:observe]
+def observe(
+    model: nn.Module,
+    optimizer: Optimizer | None = None,
+    ids: Ids | None = None,
+    **states: Any,
+) -> None:
+    """Let the exam see what `model` is trained on. Outside an exam, nothing.
+
+    `optimizer`: whose steps count; by default those of any optimizer.
+    `ids`: gets what the model's forward gets, and returns a number for each
+    sample in it. By default that is a hash of the sample's part of the first
+    tensor, which is right as long as no random augmentation changes it.
+    `states`: whatever else must survive a restart and has a `state_dict`, such
+    as `ema=ema`.
+    """
+    # --8<-- [end:observe]
+    if ADDRESS in os.environ:
+        Observer(model, optimizer, ids or hashed, states)
+
+
+class Observer:
+    """Tells the examiner of each step, and does what it answers."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer | None,
+        ids: Ids,
+        states: dict[str, Any],
+    ) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.ids, self.states = ids, states
+        self.pending: list[int] = []  # trained on, but in no step yet
+        self.before: dict[str, Any] = {}
+        self.drew = False
+        self.scaler: Any = None
+        self.connection = socket.socket(socket.AF_UNIX)
+        self.connection.connect(os.environ[ADDRESS])
+        self.answers = self.connection.makefile()
+        model.register_forward_pre_hook(
+            torch.compiler.disable(self.on_forward), with_kwargs=True
+        )
+        model.register_forward_hook(torch.compiler.disable(self.on_output))
+        register_optimizer_step_pre_hook(self.on_step)
+        register_optimizer_step_post_hook(self.on_stepped)
+        watch_scaler(self)
+
+    def __deepcopy__(self, _: Any) -> "Observer":
+        """A copy of the model, such as an average of its weights, is not what
+        is trained."""
+        return self
+
+    def on_forward(
+        self, module: nn.Module, args: tuple, kwargs: dict[str, Any]
+    ) -> None:
+        """Note the samples, and before a step's first ones all that there is."""
+        if module is not self.model:
+            return
+        if not (module.training and torch.is_grad_enabled()):
+            return
+        if not self.pending:
+            self.before = {
+                "weights": digest(self.model.parameters()),
+                "buffers": digest(self.model.buffers()),
+                "random": random_state(),
+                "states": {
+                    name: digest(flat(state.state_dict()))
+                    for name, state in self.states.items()
+                },
+            }
+        self.pending += [int(i) for i in self.ids(*args, **kwargs)]
+        self.random = random_state()
+
+    def on_output(self, module: nn.Module, *_: Any) -> None:
+        """Whether the forward pass has drawn random numbers."""
+        if module.training and self.pending:
+            self.drew = self.drew or random_state() != self.random
+
+    def on_step(self, optimizer: Optimizer, *_: Any) -> None:
+        """The last moment before a step."""
+        if self.counts(optimizer):
+            self.before["optimizer"] = optimizer_digest(optimizer)
+            self.before["rates"] = [float(g["lr"]) for g in optimizer.param_groups]
+
+    def on_stepped(self, optimizer: Optimizer, *_: Any) -> None:
+        """The step has counted."""
+        if self.counts(optimizer):
+            weights = [local(p).double() for p in self.model.parameters()]
+            self.tell(
+                "step",
+                after=digest(self.model.parameters()),
+                norms=[float(w.norm()) for w in weights],
+            )
+
+    def counts(self, optimizer: Optimizer) -> bool:
+        """Whether a step of `optimizer` is one of this model's."""
+        return bool(self.pending) and self.optimizer in (None, optimizer)
+
+    def on_scale(self, scaler: Any) -> None:
+        """The gradient scaler has decided on its step: skipped, or not."""
+        if self.pending:
+            self.tell("skipped")
+
+    def tell(self, event: str, **more: Any) -> None:
+        """Send what was trained on; then do as the examiner says."""
+        ids, self.pending = self.pending, []
+        rank, world = who()
+        scale = self.scaler and self.scaler.get_scale()
+        record = {
+            "event": event, "rank": rank, "world": world, "pid": os.getpid(),
+            "ids": ids, "before": self.before, "drew": self.drew,
+            "scale": scale, **more,
+        }  # fmt: skip
+        try:
+            self.connection.sendall(json.dumps(record).encode() + b"\n")
+            obey(json.loads(self.answers.readline()))
+        except (OSError, ValueError):  # nobody would end this process
+            os._exit(LEFT_ALONE)
+
+
+def obey(order: dict[str, Any]) -> None:
+    """Go on; or hang; or write no file of more than so many bytes, and be
+    refused (as by a full disk) or killed in the middle of the write."""
+    if order["do"] == "hang":
+        while True:
+            time.sleep(3600)
+    if order["do"] in ("refuse", "tear"):
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        if order["do"] == "tear":  # by libc: any thread may ask it
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            ctypes.CDLL(None).signal(int(signal.SIGXFSZ), 0)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (order["bytes"], hard))
+
+
+def watch_scaler(observer: Observer) -> None:
+    """Be told by every gradient scaler that is in use."""
+    kind = torch.amp.GradScaler
+    scale, update = kind.scale, kind.update
+
+    def scaled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.is_enabled():
+            observer.scaler = self
+        return scale(self, *args, **kwargs)
+
+    def updated(self: Any, *args: Any, **kwargs: Any) -> None:
+        if self.is_enabled():
+            observer.on_scale(self)
+        update(self, *args, **kwargs)
+
+    kind.scale, kind.update = scaled, updated  # type: ignore[method-assign]
+
+
+def who() -> tuple[int, int]:
+    """This process's rank and the world size."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    env = os.environ
+    return int(env.get("RANK", 0)), int(env.get("WORLD_SIZE", 1))
+
+
+def local(value: Tensor) -> Tensor:
+    """This rank's part of a sharded tensor; any other as it is."""
+    part = getattr(value, "to_local", None)
+    return (part() if part else value).detach()
+
+
+def digest(values: Iterable[Any]) -> str:
+    """Of tensors, bit by bit, and of plain values."""
+    found = hashlib.blake2b(digest_size=8)
+    for value in values:
+        if isinstance(value, Tensor):
+            value = local(value).cpu().contiguous()
+            found.update(f"{value.dtype}{[*value.shape]}".encode())
+            found.update(value.flatten().view(torch.uint8).numpy().tobytes())
+        else:
+            found.update(repr(value).encode())
+    return found.hexdigest()
+
+
+def flat(value: Any) -> Iterable[Any]:
+    """The tensors and plain values of a state, in a fixed order."""
+    if isinstance(value, dict):
+        for key in sorted(value, key=repr):
+            yield repr(key)
+            yield from flat(value[key])
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from flat(item)
+    else:
+        yield value
+
+
+def optimizer_digest(optimizer: Optimizer) -> str:
+    """Of what it keeps for each parameter, parameter by parameter."""
+    kept = [
+        optimizer.state.get(p, {})
+        for group in optimizer.param_groups
+        for p in group["params"]
+    ]
+    return digest(flat(kept))
+
+
+def random_state() -> str:
+    """Of torch's generators, which draw dropout."""
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_initialized():
+        states.append(torch.cuda.get_rng_state())
+    return digest(states)
+
+
+def hashed(*args: Any, **kwargs: Any) -> list[int]:
+    """A number for each sample: a hash of its part of the first tensor."""
+    values = [*args, *kwargs.values()]
+    first = next(v for v in values if isinstance(v, Tensor))
+    return [int(digest([row]), 16) for row in first]

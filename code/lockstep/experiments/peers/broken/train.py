@@ -1,0 +1,406 @@
+"""Lockstep's trainer with one fault, named by the environment: for each
+question of the exam a trainer that fails it alone.
+
+Those of the seventeen silent failures that a restart can show are among them,
+with their numbers.
+"""
+
+import json
+import os
+import pickle
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lockstep.experiments.peers.lockstep import train as sound
+from lockstep.trainer import __main__ as trainer
+from lockstep.trainer import checkpoint, config, loop
+from lockstep.trainer.extensions.launcher import run_and_leave
+from lockstep.trainer.order import GlobalOrder
+from lockstep.trainer.telemetry import Observer
+
+Fault = Callable[[], None]
+FAULTS: dict[str, Fault] = {}
+shares, train_step, restore = loop.shares, loop.train_step, checkpoint.restore
+load, write = checkpoint.Writer.load, checkpoint.Writer.write
+verify, publish = checkpoint.verify, checkpoint.publish
+
+
+def fails(question: str) -> Callable[[Fault], Fault]:
+    """The decorated function breaks the trainer so that it fails `question`."""
+
+    def remember(fault: Fault) -> Fault:
+        FAULTS[question] = fault
+        return fault
+
+    return remember
+
+
+def positions(moved: Callable[..., int]) -> None:
+    """Ranks begin at the position that `moved(cfg, me, n, position)` gives."""
+
+    def other(cfg: Any, me: Any, n: int, position: int, end: int) -> Any:
+        return shares(cfg, me, n, moved(cfg, me, n, position), end)
+
+    loop.shares = other
+
+
+def after_load(spoil: Callable[[Any], None]) -> None:
+    """Whenever a checkpoint was loaded, `spoil` the replica."""
+
+    def other(self: Any, r: Any, folder: Path) -> None:
+        load(self, r, folder)
+        spoil(r)
+
+    checkpoint.Writer.load = other
+
+
+@fails("repeat")
+def unseeded() -> None:
+    checkpoint.seed_rank = lambda *_: torch.seed()
+
+
+@fails("batch")
+def accumulation_in_name_only() -> None:
+    """Silent failure 7."""
+
+    def first_alone(r: Any, source: Iterator, count: int, step: int) -> Any:
+        accum = r.cfg.grad_accum_steps
+        micros = [next(source) for _ in range(accum)]
+        once = r._replace(cfg=replace(r.cfg, grad_accum_steps=1))
+        return train_step(once, iter(micros[:1]), count, step)
+
+    loop.train_step = first_alone
+
+
+@fails("reshuffled")
+def one_order_for_all_epochs() -> None:
+    permute = GlobalOrder.permute
+    GlobalOrder.permute = lambda self, index, epoch, back=False: permute(
+        self, index, 0, back
+    )
+
+
+@fails("ranks-differ")
+def ranks_seeded_alike() -> None:
+    """Silent failure 9."""
+    seed = checkpoint.seed_rank
+    checkpoint.seed_rank = lambda *key: seed(key[0])
+
+
+@fails("uneven")
+def samples_padded() -> None:
+    """Silent failure 6."""
+
+    def padded(cfg: Any) -> Any:
+        data, held_out = sound.load_dataset(cfg)
+        if len(data) % 2:
+            data.x = torch.cat([data.x, data.x[:1]])
+            data.y = torch.cat([data.y, data.y[:1]])
+        return data, held_out
+
+    loop.load_dataset = padded
+
+
+@fails("goes-on")
+def never_restored() -> None:
+    checkpoint.restore = lambda *_: None
+
+
+@fails("length")
+def ends_early_after_a_restart() -> None:
+    class Early(Observer):
+        restored = False
+
+        def event(self, record: dict[str, Any]) -> None:
+            self.restored |= record["event"] == "checkpoint_restored"
+
+        def wants_stop(self, step: int) -> bool:
+            return self.restored and step >= 16
+
+    attach = trainer.attach
+    trainer.attach = lambda *rooms: attach(*rooms, Early())
+
+
+@fails("exactly-once")
+def epoch_from_its_start() -> None:
+    positions(lambda cfg, me, n, position: position // n * n)
+
+
+@fails("order")
+def rest_of_the_epoch_shuffled_anew() -> None:
+    def other(cfg: Any, me: Any, n: int, position: int, end: int) -> Iterator:
+        middle = -(-position // n) * n
+        yield from reversed([*shares(cfg, me, n, position, middle)])
+        yield from shares(cfg, me, n, middle, end)
+
+    loop.shares = other
+
+
+@fails("rate")
+def warms_up_again() -> None:
+    taken = 0
+
+    def warm(r: Any, source: Iterator, count: int, step: int) -> Any:
+        nonlocal taken
+        taken += 1
+        if taken < step:
+            r.optimizer.param_groups[0]["lr"] *= min(1, taken / 4)
+        return train_step(r, source, count, step)
+
+    loop.train_step = warm
+
+
+@fails("optimizer")
+def moments_begin_at_zero() -> None:
+    def spoil(r: Any) -> None:
+        for state in r.optimizer.state.values():
+            state["exp_avg"].zero_()
+
+    after_load(spoil)
+
+
+@fails("buffers")
+def buffers_begin_anew() -> None:
+    after_load(lambda r: r.strategy.module.forwards.zero_())
+
+
+@fails("random")
+def random_state_not_restored() -> None:
+    checkpoint.set_rng_state = lambda _: None
+
+
+@fails("end")
+def a_limit_that_forgets() -> None:
+    """The limit of the gradient norm tightens with the steps of a launch."""
+    taken = 0
+
+    def tighter(r: Any, source: Iterator, count: int, step: int) -> Any:
+        nonlocal taken
+        taken += 1
+        limit = replace(r.cfg, clip_norm=1 / taken)
+        return train_step(r._replace(cfg=limit), source, count, step)
+
+    loop.train_step = tighter
+
+
+@fails("boundary")
+def epoch_repeated() -> None:
+    positions(
+        lambda cfg, me, n, position: position - n * (position % n == 0 < position)
+    )
+
+
+@fails("kill")
+def progress_apart_from_the_weights() -> None:
+    """It is written after every step, the weights only with a checkpoint."""
+
+    def noting(r: Any, source: Iterator, count: int, step: int) -> Any:
+        found = train_step(r, source, count, step)
+        if r.me.rank == 0:
+            done = step * r.cfg.global_batch_size
+            (r.cfg.run_dir / "progress").write_text(str(done))
+        return found
+
+    def noted(cfg: Any, me: Any, n: int, position: int) -> int:
+        path = cfg.run_dir / "progress"
+        return int(path.read_text()) if path.exists() and position else 0
+
+    loop.train_step = noting
+    positions(noted)
+
+
+@fails("twice")
+def progress_since_the_launch() -> None:
+    """Skips what the last launch has consumed, not what the epoch has."""
+
+    def skipped(cfg: Any, me: Any, n: int, position: int) -> int:
+        path = cfg.run_dir / f"began-{me.rank}"
+        epoch = position // n * n
+        began = int(path.read_text()) if path.exists() else 0
+        path.write_text(str(position))
+        return epoch + position - max(epoch, began)
+
+    positions(skipped)
+
+
+@fails("workers")
+def progress_counts_draws() -> None:
+    """Silent failure 2."""
+    drawn = 0
+    save = checkpoint.Writer.save
+
+    def counted(cfg: Any, me: Any, n: int, position: int, end: int) -> Iterator:
+        nonlocal drawn
+        path = cfg.run_dir / f"drawn-{position}"
+        drawn = int(path.read_text()) if path.exists() else position
+        for index in shares(cfg, me, n, drawn, end):
+            drawn += index.shape[1] * me.world_size
+            yield index
+
+    def noting(self: Any, r: Any, manifest: Any, leaving: bool) -> None:
+        path = r.cfg.run_dir / f"drawn-{manifest['position']}"
+        if r.me.rank == 0:
+            path.write_text(str(drawn))
+        save(self, r, manifest, leaving)
+
+    loop.shares = counted
+    checkpoint.Writer.save = noting
+
+
+@fails("scaler")
+def scale_begins_anew() -> None:
+    after_load(lambda r: r.scaler.load_state_dict(
+        torch.amp.GradScaler("cpu", enabled=r.scaler.is_enabled()).state_dict()
+    ))  # fmt: skip
+
+
+@fails("resize")
+def positions_counted_by_rank() -> None:
+    def moved(cfg: Any, me: Any, n: int, position: int) -> int:
+        saved = checkpoint.published(cfg.run_dir / "checkpoints")
+        if not saved:
+            return position
+        manifest = json.loads((saved[0] / "manifest.json").read_text())
+        return position // manifest["world_size"] * me.world_size
+
+    positions(moved)
+
+
+@fails("torn")
+def blocked_by_what_a_kill_left() -> None:
+    """Silent failure 10, in another guise: half a checkpoint is in the way."""
+    newest = checkpoint.newest_good
+
+    def blocked(root: Path, belongs: Any) -> Any:
+        if (root / "tmp").exists():
+            raise OSError(f"{root / 'tmp'} is there: another job is saving")
+        return newest(root, belongs)
+
+    checkpoint.newest_good = blocked
+
+
+@fails("disk")
+def makes_room() -> None:
+    def other(self: Any, folder: Path, state: Any) -> Any:
+        try:
+            return write(self, folder, state)
+        except OSError:
+            for old in folder.parent.glob("step-*"):
+                shutil.rmtree(old, ignore_errors=True)
+            raise
+
+    checkpoint.Writer.write = other
+
+
+def lenient(overlooked: Callable[[Path, int], bool]) -> None:
+    """Verify all files but those `overlooked(path, bytes)`; what cannot be
+    loaded stays as it began."""
+
+    def other(folder: Path) -> Any:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        for name, wrote in manifest["files"].items():
+            path = folder / name
+            if not overlooked(path, wrote["bytes"]):
+                if checkpoint.digest(path) != wrote["sha256"]:
+                    raise ValueError(f"{name} is not as published")
+        return manifest
+
+    def loaded(self: Any, r: Any, folder: Path) -> None:
+        try:
+            load(self, r, folder)
+        except (OSError, RuntimeError, EOFError) as error:
+            print("no optimizer state:", error)
+
+    checkpoint.verify = other
+    checkpoint.Writer.load = loaded
+    loop.require_same = lambda *_: None
+
+
+@fails("truncated")
+def short_files_overlooked() -> None:
+    lenient(lambda path, size: path.stat().st_size < size)
+
+
+@fails("incomplete")
+def missing_files_overlooked() -> None:
+    """Silent failure 14 is one way to it."""
+    lenient(lambda path, _: not path.exists())
+    unpacked = checkpoint.unpacked
+    checkpoint.unpacked = lambda path: (
+        unpacked(path) if path.exists() or "rank" not in path.name
+        else checkpoint.rng_state()
+    )  # fmt: skip
+
+
+@fails("flipped")
+def sizes_compared_alone() -> None:
+    def other(folder: Path) -> Any:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        for name, wrote in manifest["files"].items():
+            if (folder / name).stat().st_size != wrote["bytes"]:
+                raise ValueError(f"{name} is not as published")
+        return manifest
+
+    checkpoint.verify = other
+
+
+@fails("foreign")
+def metadata_never_compared() -> None:
+    """Silent failure 13."""
+    for module in config, checkpoint, loop:
+        module.require_same = lambda *_: None  # type: ignore[attr-defined]
+
+
+@fails("pickle")
+def notes_in_a_pickle() -> None:
+    def other(r: Any, tmp: Path, manifest: Any, wrote: list) -> Any:
+        (tmp / "notes.pkl").write_bytes(pickle.dumps({"by": "me"}))
+        return publish(r, tmp, manifest, wrote)
+
+    def loaded(self: Any, r: Any, folder: Path) -> None:
+        load(self, r, folder)
+        with (folder / "notes.pkl").open("rb") as file:
+            pickle.load(file)
+
+    checkpoint.publish = other
+    checkpoint.Writer.load = loaded
+
+
+@fails("sigterm")
+def no_notice_taken() -> None:
+    class Deaf(Observer):
+        def __init__(self, *_: Any) -> None: ...
+
+    trainer.Preemption = Deaf  # type: ignore[misc]
+
+
+@fails("hang")
+def waits_half_an_hour() -> None:
+    class Asleep(Observer):
+        def __init__(self, *_: Any) -> None: ...
+
+    joined = trainer.joined
+    trainer.Watchdog = Asleep  # type: ignore[misc]
+    trainer.joined = lambda _, store: joined(1800, store)
+
+
+@fails("finished")
+def nothing_left_is_an_error() -> None:
+    def other(r: Any, belongs: Any, writer: Any) -> Any:
+        found = restore(r, belongs, writer)
+        if found and found["step"] >= r.cfg.max_steps:
+            raise RuntimeError("no batch is left to train on")
+        return found
+
+    checkpoint.restore = other
+
+
+if __name__ == "__main__":
+    FAULTS[os.environ["LOCKSTEP_FAULT"]]()
+    sys.exit(run_and_leave(trainer.main))
