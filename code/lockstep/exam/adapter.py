@@ -42,7 +42,9 @@ class Adapter:
     path: Path
     name: str
     command: Callable[[Launch], list[str]]
-    checkpoints: Callable[[Path], list[Path]]  # in a run directory, oldest first
+    checkpoints: Callable[
+        [Path], list[Path]
+    ]  # in a run directory, oldest first
     lacks: dict[str, str]  # feature or question: why it does not apply
 
 

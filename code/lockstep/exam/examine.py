@@ -79,7 +79,12 @@ def examine(
     asked: set[str] = set()
     for scenario in needed(only):
         tell(", ".join(scenario.questions))
-        for result in answers(bench, scenario, tell):
+        known = {
+            name
+            for name, result in exam.results.items()
+            if result.verdict.answer == "failed"
+        }
+        for result in answers(bench, scenario, tell, known):
             exam.results[result.question.id] = result
         asked.update(scenario.questions)
     settle(exam.results)
@@ -100,9 +105,13 @@ def needed(only: frozenset[str]) -> Iterator[Scenario]:
 
 
 def answers(
-    bench: Bench, scenario: Scenario, tell: Callable[[str], None]
+    bench: Bench,
+    scenario: Scenario,
+    tell: Callable[[str], None],
+    failures: set[str],
 ) -> Iterator[Result]:
-    """Of one scenario; what fails is done again."""
+    """Of one scenario. What fails is done again, unless `failures` that were
+    seen often enough explain it."""
     lacks = bench.adapter.lacks
     why = lacks.get(scenario.needs, "")
     ask = [name for name in scenario.questions if name not in lacks]
@@ -120,7 +129,7 @@ def answers(
         if len(tries) == 1 and wrong:
             where = bench.set_aside(scenario.run.__name__)
             kept = dict.fromkeys(wrong, (bench.steps, str(where)))
-        still = [n for n in kept if tries[-1][n].answer == "failed"]
+        still = [n for n in kept if unexplained(tries[-1][n], failures)]
         if not still or len(tries) == TIMES:
             break
         tell(f"{', '.join(still)}, once more: {len(tries) + 1} of {TIMES}")
@@ -134,6 +143,12 @@ def answers(
             yield judged(name, [t[name] for t in tries], kept.get(name))
 
 
+def unexplained(verdict: Verdict, failures: set[str]) -> bool:
+    """Whether it is a failure with a cause of its own."""
+    because = {*verdict.because}
+    return verdict.answer == "failed" and not (because and because <= failures)
+
+
 def judged(
     name: str, verdicts: list[Verdict], kept: tuple[list[str], str] | None
 ) -> Result:
@@ -144,7 +159,7 @@ def judged(
     steps, where = kept
     seen = f"{times} of {len(verdicts)}"
     verdict = verdicts[0]
-    if times < TIMES:
+    if times < len(verdicts):
         why = f"failed in {seen} tries, so it is called neither: {verdict.said}"
         verdict = Verdict("not run", why)
     return Result(BY_ID[name], verdict, (), seen, steps, where)
@@ -158,9 +173,7 @@ def settle(results: dict[str, Result]) -> None:
     for name in [q.id for q in QUESTIONS if q.id in failures]:
         result = results[name]
         because = frozenset(result.verdict.because) - {name}
-        if "repeat" in failures and (
-            name in ASPECTS or because - {"goes-on"}
-        ):
+        if "repeat" in failures and (name in ASPECTS or because - {"goes-on"}):
             why = "two undisturbed runs already differ, see repeat"
             result.verdict = Verdict("not run", why)
         elif because and because <= failures:

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -92,7 +91,11 @@ class Launching:
     """A launch under way: its processes, and a thread for each that speaks."""
 
     def __init__(
-        self, adapter: Adapter, launch: Launch, acts: list[Act], env: dict[str, str]
+        self,
+        adapter: Adapter,
+        launch: Launch,
+        acts: list[Act],
+        env: dict[str, str],
     ) -> None:
         self.acts, self.mark = acts, uuid.uuid4().hex
         adopt_orphans()
@@ -123,7 +126,7 @@ class Launching:
 
     def read(self) -> None:
         assert self.process.stdout
-        while data := self.process.stdout.read1(1 << 16):
+        while data := os.read(self.process.stdout.fileno(), 1 << 16):
             self.printed.append(data)
 
     def accept(self) -> None:
@@ -195,6 +198,7 @@ class Launching:
         while self.left():
             self.end(signal.SIGKILL)
             time.sleep(0.05)
+        bury(self.before, self.process.pid)
         self.server.close()
         self.folder.cleanup()
 
@@ -246,6 +250,15 @@ def alive(mark: str, before: set[int]) -> list[psutil.Process]:
             if process.status() != psutil.STATUS_ZOMBIE:
                 running.append(process)
     return running
+
+
+def bury(before: set[int], but: int) -> None:
+    """Take note of the end of the orphans that became this one's children."""
+    for process in psutil.Process().children():
+        with suppress(psutil.Error, ChildProcessError):
+            dead = process.status() == psutil.STATUS_ZOMBIE
+            if dead and process.pid not in {*before, but}:
+                os.waitpid(process.pid, os.WNOHANG)
 
 
 def shown(words: list[str]) -> str:

@@ -6,6 +6,7 @@ that it goes on from.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -61,8 +62,7 @@ class Lineage:
         """Of each step, of each rank in turn, the samples."""
         mine = [self.ranks[r] for r in sorted(self.ranks)]
         return [
-            [step.ids for step in steps if step]
-            for steps in zip_longest(*mine)
+            [step.ids for step in steps if step] for steps in zip_longest(*mine)
         ]
 
     def counts(self, upto: int | None = None) -> Counter[int]:
@@ -85,16 +85,28 @@ def lineage(*launches: Ended) -> Lineage:
     return found
 
 
-def differences(was: Lineage, now: Lineage, exact: bool = True) -> dict[str, str]:
+Differ = Callable[[str, str], object]  # a question, and what was seen
+
+
+def differences(
+    was: Lineage, now: Lineage, exact: bool = True
+) -> dict[str, str]:
     """In what the run `now` is not as the undisturbed one: by question, what
     was seen first. `exact`: the weights must agree bit by bit."""
     found: dict[str, str] = {}
+    compare_lengths(was, now, found.setdefault)
+    compare_steps(was, now, found.setdefault, "exactly-once" not in found)
+    compare_states(was, now, found.setdefault)
+    if not found and not ends_alike(was, now, exact):
+        found["end"] = "with the same samples, rate and states, other weights"
+    return found
 
-    def differ(question: str, said: str) -> None:
-        found.setdefault(question, said)
 
+def compare_lengths(was: Lineage, now: Lineage, differ: Differ) -> None:
+    """How many steps there are, and which samples in each whole epoch."""
     if now.steps != was.steps:
-        differ("length", f"{now.steps} steps counted in the end, not {was.steps}")
+        said = f"{now.steps} steps counted in the end, not {was.steps}"
+        differ("length", said)
     n = len(was.counts())
     for step in ends_of_epochs(was):
         if step > now.steps:
@@ -107,37 +119,46 @@ def differences(was: Lineage, now: Lineage, exact: bool = True) -> dict[str, str
                 f"after step {step} of the run, {lost.total()} of {n} samples"
                 f" had been left out and {again.total()} trained on once more",
             )
+
+
+def compare_steps(
+    was: Lineage, now: Lineage, differ: Differ, same_samples: bool
+) -> None:
+    """Each step of each rank that both have."""
+    same_samples = same_samples and now.world == was.world
     for rank, steps in sorted(was.ranks.items()):
-        for k, (a, b) in enumerate(
-            zip(steps, now.ranks.get(rank, []), strict=False), 1
-        ):
+        pairs = zip(steps, now.ranks.get(rank, []), strict=False)
+        for k, (a, b) in enumerate(pairs, 1):
             where = f"step {k}, rank {rank}"
-            if a.ids != b.ids and now.world == was.world:
+            if same_samples and a.ids != b.ids:
                 differ("order", f"{where}: samples {some(b)}, not {some(a)}")
-            if a.before.get("rates") != b.before.get("rates"):
-                rates = b.before.get("rates"), a.before.get("rates")
+            rates = b.before.get("rates"), a.before.get("rates")
+            if rates[0] != rates[1]:
                 differ("rate", f"{where}: {rates[0]}, not {rates[1]}")
             if a.scale != b.scale:
                 differ("scaler", f"{where}: scale {b.scale}, not {a.scale}")
-            if (a.drew or b.drew) and a.before["random"] != b.before["random"]:
-                differ("random", f"{where}: another state of torch's generator")
-    for k in (r for r in now.resumed if r and r > 0):
+            drew = a.drew or b.drew
+            if drew and a.before.get("random") != b.before.get("random"):
+                said = "another state of torch's generator"
+                differ("random", f"{where}: {said}")
+
+
+def compare_states(was: Lineage, now: Lineage, differ: Differ) -> None:
+    """What each launch that went on went in with."""
+    for k in (after for after in now.resumed if after and after > 0):
         for rank, steps in sorted(was.ranks.items()):
             mine = now.ranks.get(rank, [])
             if k >= min(len(steps), len(mine)):
                 continue
-            a, b = steps[k].before, mine[k].before
+            then, here = steps[k].before, mine[k].before
             where = f"going on from step {k}, rank {rank}"
-            if a["optimizer"] != b["optimizer"]:
+            if then["optimizer"] != here["optimizer"]:
                 differ("optimizer", f"{where}: not the state of that step")
-            if a["buffers"] != b["buffers"]:
+            if then["buffers"] != here["buffers"]:
                 differ("buffers", f"{where}: not those of that step")
-            for name, state in a["states"].items():
-                if b["states"].get(name) != state:
+            for name, state in then["states"].items():
+                if here["states"].get(name) != state:
                     differ("ema", f"{where}: {name} is not that of that step")
-    if not found and not ends_alike(was, now, exact):
-        differ("end", "with the same samples, rate and states, other weights")
-    return found
 
 
 def ends_alike(was: Lineage, now: Lineage, exact: bool) -> bool:

@@ -44,11 +44,17 @@ def observe(
     sample in it. By default that is a hash of the sample's part of the first
     tensor, which is right as long as no random augmentation changes it.
     `states`: whatever else must survive a restart and has a `state_dict`, such
-    as `ema=ema`.
+    as `ema=ema`; a second call for the same model adds to them.
     """
     # --8<-- [end:observe]
-    if ADDRESS in os.environ:
-        Observer(model, optimizer, ids or hashed, states)
+    if model in _observed:
+        _observed[model].states.update(states)
+    elif ADDRESS in os.environ:
+        observer = Observer(model, optimizer, ids or hashed, states)
+        _observed[model] = observer
+
+
+_observed: dict[nn.Module, "Observer"] = {}
 
 
 class Observer:
@@ -86,7 +92,7 @@ class Observer:
     def on_forward(
         self, module: nn.Module, args: tuple, kwargs: dict[str, Any]
     ) -> None:
-        """Note the samples, and before a step's first ones all that there is."""
+        """Note the samples; before a step's first ones, all that there is."""
         if module is not self.model:
             return
         if not (module.training and torch.is_grad_enabled()):
@@ -113,7 +119,9 @@ class Observer:
         """The last moment before a step."""
         if self.counts(optimizer):
             self.before["optimizer"] = optimizer_digest(optimizer)
-            self.before["rates"] = [float(g["lr"]) for g in optimizer.param_groups]
+            self.before["rates"] = [
+                float(g["lr"]) for g in optimizer.param_groups
+            ]
 
     def on_stepped(self, optimizer: Optimizer, *_: Any) -> None:
         """The step has counted."""

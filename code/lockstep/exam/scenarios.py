@@ -32,10 +32,12 @@ class Scenario(NamedTuple):
 
 
 def passed(said: str = "") -> Verdict:
+    """It does, as was seen."""
     return Verdict("passed", said)
 
 
 def failed(said: str, *because: str) -> Verdict:
+    """It does not, in which it differs as the questions `because` say."""
     return Verdict("failed", said, because)
 
 
@@ -116,9 +118,7 @@ def stop(b: Bench) -> Verdicts:
     found: Verdicts = {"goes-on": passed(f"from step {now.resumed[-1]}")}
     unlike = differences(was, now, exact(b))
     for aspect in ASPECTS:
-        found[aspect] = (
-            failed(unlike[aspect]) if aspect in unlike else passed()
-        )
+        found[aspect] = failed(unlike[aspect]) if aspect in unlike else passed()
     if not ends_of_epochs(was):
         why = "no epoch ended in the undisturbed run"
         found["exactly-once"] = Verdict("not applicable", why)

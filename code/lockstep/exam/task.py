@@ -20,8 +20,8 @@ GAIN = 32  # makes gradients that overflow in fp16 at a scaler's first scale
 
 # --8<-- [start:samples]
 class Samples(Dataset[dict[str, Tensor]]):
-    """`{"x": (33,), "labels": ()}`: the sample's number, then 32 features. Their
-    labels are a linear teacher's, so that a model can learn them."""
+    """`{"x": (33,), "labels": ()}`: the sample's number, then 32 features.
+    Labels are a linear teacher's, so that a model can learn them."""
 
     def __init__(self) -> None:
         n = int(os.environ.get(SAMPLES, "96"))
@@ -46,6 +46,8 @@ class Model(nn.Module):
     Dropout makes the random state count, and `forwards` is a buffer that
     training changes.
     """
+
+    forwards: Tensor
 
     def __init__(self) -> None:
         super().__init__()

@@ -305,19 +305,26 @@ def check_step(
     return end
 
 
+def check_rates(report: Report, attempt: Attempt, who: str) -> None:
+    """Every step that was logged had the trainer's learning rate."""
+    start = attempt.start
+    # Only the learning rate is asked of it: any directory will do.
+    cfg = TrainConfig(run_dir=Path(), **start["config"])
+    for event in attempt.all("step"):
+        rate = learning_rate(cfg, event["step"] - 1, start["steps"])
+        if event["learning_rate"] != rate:
+            said = f"{who}, step {event['step']}: rate {rate} expected"
+            report.fail("restores_continuous", said)
+
+
 def check_restores(report: Report, attempts: dict[int, Attempt]) -> None:
     """Every attempt goes on where the one that it restored had saved."""
     for attempt in attempts.values():
         start, who = attempt.start, f"attempt {attempt.number}"
         damaged = list(attempt.all("checkpoint_damaged"))
         report.damaged_checkpoints += len(damaged)
-        # Only the learning rate is asked of it: any directory will do.
-        cfg = TrainConfig(run_dir=Path(), **start["config"])
-        for event in attempt.all("step"):
-            rate = learning_rate(cfg, event["step"] - 1, start["steps"])
-            if event["learning_rate"] != rate:
-                said = f"{who}, step {event['step']}: rate {rate} expected"
-                report.fail("restores_continuous", said)
+        if "config" in start:  # another loop has a learning rate of its own
+            check_rates(report, attempt, who)
         first = min(attempt.ranks[0], default=attempt.after + 1)
         if first != attempt.after + 1:
             said = f"{who} restored {attempt.after} and went on with {first}"

@@ -8,16 +8,21 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch.distributed as dist
 
 from ..telemetry import Observer, emit
-from .timers import PhaseTimers
 
 EXIT_CODE = 70  # EX_SOFTWARE
 LOOK_SECONDS = 0.25  # from one look at the clock and the store to the next
 WAIT_SECONDS = 5.0  # at most, for the other ranks' stacks
+
+
+class Clock(Protocol):
+    """Who knows what was done last: the timers of phases, for one."""
+
+    newest: tuple[str, float]  # its name, and when, by `perf_counter`
 
 
 class Watchdog(Observer):
@@ -42,7 +47,7 @@ class Watchdog(Observer):
         rank: int,
         world_size: int,
         seconds: float,
-        timers: PhaseTimers,
+        timers: Clock,
         store: dist.Store,
         held: ExitStack,
     ) -> None:

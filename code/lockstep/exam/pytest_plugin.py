@@ -1,0 +1,97 @@
+"""The exam as tests: `pytest -p lockstep.exam.pytest_plugin --exam adapter.py`.
+
+Each question is a test of its own. What does not apply is skipped with its
+reason, and `-k` chooses.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .adapter import Launch, load
+from .examine import Exam, examine
+from .questions import QUESTIONS, Question
+from .report import failures
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What the command `lockstep exam` takes."""
+    group = parser.getgroup("exam", "examine how a trainer resumes")
+    group.addoption("--exam", metavar="ADAPTER", type=Path, action="append")
+    group.addoption("--exam-ranks", metavar="N", type=int, default=2)
+    group.addoption("--exam-python", metavar="PATH", default=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Adapters are collected beside what else is asked for."""
+    for path in config.getoption("--exam") or []:
+        if str(path) not in config.args:
+            config.args.append(str(path))
+
+
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> pytest.Collector | None:
+    """An adapter, and no other file."""
+    asked = parent.config.getoption("--exam") or []
+    if file_path in {path.resolve() for path in asked}:
+        return Adapter.from_parent(parent, path=file_path)
+    return None
+
+
+class Adapter(pytest.File):
+    """The questions to one trainer, all answered by one exam."""
+
+    found: Exam | None = None
+
+    def collect(self) -> Iterator["Asked"]:
+        for question in QUESTIONS:
+            yield Asked.from_parent(self, name=question.id, question=question)
+
+    def exam(self) -> Exam:
+        """It is held when the first of its tests is run, for those that are
+        to be run."""
+        if not self.found:
+            asked = [i for i in self.session.items if i.parent is self]
+            launch = Launch(Path(), ranks=self.config.getoption("--exam-ranks"))
+            if python := self.config.getoption("--exam-python"):
+                launch = Launch(Path(), ranks=launch.ranks, python=python)
+            folder = self.config.rootpath / ".pytest_cache" / "exam"
+            self.found = examine(
+                load(self.path),
+                folder / self.path.stem,
+                launch,
+                frozenset(item.name for item in asked),
+            )
+        return self.found
+
+
+class FailedError(Exception):
+    """What the exam says of a failure."""
+
+
+class Asked(pytest.Item):
+    """One question."""
+
+    def __init__(self, *, question: Question, **rest: object) -> None:
+        super().__init__(**rest)  # type: ignore[arg-type]
+        self.question = question
+
+    def runtest(self) -> None:
+        exam = self.parent.exam()  # type: ignore[union-attr]
+        result = exam.results[self.name]
+        if result.verdict.answer == "failed":
+            alone = Exam(exam.trainer, exam.launch, exam.date)
+            alone.results[self.name] = result
+            said = "\n".join(failures(alone)) or result.verdict.said
+            raise FailedError(said)
+        if result.verdict.answer != "passed":
+            pytest.skip(f"{result.verdict.answer}: {result.verdict.said}")
+
+    def repr_failure(self, info: pytest.ExceptionInfo, *_: object) -> str:
+        """Without a traceback, which would be ours."""
+        return str(info.value)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, f"exam: {self.question.title}"

@@ -1,0 +1,82 @@
+"""A plain training loop that passes the exam of resume.
+
+    torchrun --standalone --nproc-per-node=2 -m lockstep.examples.plain_loop \\
+        --run-dir runs/plain --steps 100
+"""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.utils.data import DataLoader
+
+from lockstep.exam.observe import observe
+from lockstep.exam.task import Model, Samples
+from lockstep.parallel.resume import share
+from lockstep.pieces import Stateful, attached
+from lockstep.trainer.extensions.launcher import run_and_leave
+
+from .settings import Settings, about, read, settle
+
+
+# --8<-- [start:loop]
+def train(s: Settings) -> int:
+    """From wherever the run in `s.run_dir` is to its end; the exit code."""
+    dist.init_process_group("gloo", timeout=s.timeout)
+    rank, world = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(s.seed)
+    data, model = Samples(), Model()  # yours, and observe(model)
+    ema = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    observe(model, ema=ema)
+    ddp = DistributedDataParallel(model)
+    settle(ddp, data)
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, s.rate)
+    scaler = torch.amp.GradScaler("cpu", enabled=s.fp16)
+    torch.manual_seed(s.seed * 1000 + rank)  # each rank its own dropout
+    parts: dict[str, Stateful] = {
+        "model": model, "optimizer": optimizer, "scheduler": scheduler,
+        "scaler": scaler, "ema": ema,
+    }  # fmt: skip
+    run_is = s.run_dir, parts, about(s, data), len(data), s.seed, s.seconds
+    with attached(*run_is) as run:
+        step = run.restore()
+        # Which samples come next follows from the step, and from nothing else.
+        batches = [
+            share(len(data), s.seed, k * s.batch, s.batch, rank, world)
+            for k in range(step, s.end)
+        ]
+        loader = DataLoader(
+            data, batch_sampler=batches, num_workers=s.workers,
+            generator=torch.Generator(),  # the other one is for dropout
+        )  # fmt: skip
+        for ids, batch in zip(batches, loader, strict=True):
+            with torch.autocast("cpu", torch.float16, s.fp16):
+                loss = ddp(**batch)["loss"]
+            scaler.scale(loss).backward()
+            rate = float(scheduler.get_last_lr()[0])
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            scheduler.step()
+            ema.update_parameters(model)
+            step += 1
+            at = step * s.batch
+            leave = run.committed(step, at, ids, rate, loss.item())
+            if leave or s.saves(step):
+                run.save()
+            if leave:
+                return 75  # launch again
+        if step == s.steps:
+            run.finished()
+    return 0
+
+
+# --8<-- [end:loop]
+def main() -> int:
+    """The command line."""
+    return train(read())
+
+
+if __name__ == "__main__":
+    run_and_leave(main)

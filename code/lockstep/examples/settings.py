@@ -1,0 +1,91 @@
+"""What the loops have in common: settings, and how the exam launches them."""
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import tyro
+from torch import nn
+
+from lockstep.exam.adapter import Launch
+from lockstep.exam.task import Samples
+from lockstep.trainer.checkpoint import weights_sha256
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One launch of a run; each field is a flag of the command line."""
+
+    run_dir: Path
+    steps: int = 100
+    stop_at: int = -1  # save after this step, and leave
+    save_every: int = 10
+    batch: int = 16  # samples a step, over all ranks
+    workers: int = 0
+    fp16: bool = False
+    seed: int = 0
+    seconds: float = 60.0  # until ranks that wait are ended
+
+    @property
+    def ranks(self) -> int:
+        """As torchrun says."""
+        return int(os.environ.get("WORLD_SIZE", "1"))
+
+    @property
+    def timeout(self) -> timedelta:
+        """Of a collective: longer, so that the watchdog comes first."""
+        return timedelta(seconds=2 * self.seconds)
+
+    def rate(self, step: int) -> float:
+        """What the learning rate of `step`, from 0, is multiplied with."""
+        return min(1.0, (step + 1) / 5) * (1 - step / self.steps)
+
+    @property
+    def end(self) -> int:
+        """The step that this launch ends with."""
+        return self.stop_at if self.stop_at > 0 else self.steps
+
+    def saves(self, step: int) -> bool:
+        """Whether `step`, from 1, ends with a checkpoint."""
+        return step % self.save_every == 0 or step == self.end
+
+
+def about(s: Settings, data: Samples) -> dict[str, Any]:
+    """What must be the same at every launch of a run."""
+    return {"seed": s.seed, "data": weights_sha256({"x": data.x})}
+
+
+# --8<-- [start:settle]
+def settle(ddp: nn.Module, data: Samples) -> None:
+    """Have DDP lay out its buckets as they stay. It does so after its first
+    backward pass, which changes the order of additions: one pass that is
+    discarded makes every launch alike."""
+    first = {name: value[None] for name, value in data[0].items()}
+    ddp.eval()(**first)["loss"].backward()
+    ddp.zero_grad()
+    ddp.train()
+
+
+# --8<-- [end:settle]
+def read() -> Settings:
+    """From the command line."""
+    return tyro.cli(Settings)
+
+
+def command(launch: Launch, module: str) -> list[object]:
+    """How the exam launches one of them."""
+    return [
+        launch.python, "-m", "torch.distributed.run", "--standalone",
+        "--nproc-per-node", launch.ranks, "-m", module,
+        "--run-dir", launch.run_dir,
+        "--steps", launch.steps,
+        "--stop-at", launch.stop_at or -1,
+        "--save-every", launch.save_every,
+        "--batch", launch.global_batch,
+        "--workers", launch.workers,
+        "--fp16" if launch.precision == "fp16" else "--no-fp16",
+        "--seed", launch.seed,
+        "--seconds", launch.timeout_seconds,
+    ]  # fmt: skip

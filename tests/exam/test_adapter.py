@@ -1,0 +1,67 @@
+"""An adapter that cannot be used is refused in one line that says why."""
+
+from pathlib import Path
+
+import pytest
+
+from lockstep.cli import main
+from lockstep.exam.adapter import AdapterError, Launch, load
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "has no `command(launch)`"),
+        ("1 / 0", "raises ZeroDivisionError"),
+        ("def command(launch): ...\nlacks = ['fp16']", "is a dictionary"),
+    ],
+)
+def test_what_is_no_adapter_is_refused(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "adapter.py"
+    path.write_text(text)
+    with pytest.raises(AdapterError, match=r"adapter\.py") as caught:
+        load(path)
+    assert said in str(caught.value)
+
+
+def test_words_become_text_and_checkpoints_have_a_place(
+    tmp_path: Path,
+) -> None:
+    """Numbers and paths of a command need not be made text, and without a word
+    checkpoints are what lies in `checkpoints`, the oldest first."""
+    path = tmp_path / "mine.py"
+    path.write_text("def command(l): return ['run', l.ranks, l.run_dir]")
+    adapter = load(path)
+    assert adapter.name == "mine"
+    assert adapter.command(Launch(Path("r"))) == ["run", "2", "r"]
+    for name in "b", "a":
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    names = [found.name for found in adapter.checkpoints(tmp_path)]
+    assert sorted(names) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["none.py"], "error: none.py: No such file"),
+        (["ADAPTER", "--only", "speed"], "'speed' is no question; they are"),
+        (["ADAPTER"], "ended with exit code 3 after 0 steps: it cannot"),
+    ],
+)
+def test_the_command_says_what_is_wrong_and_exits_with_2(
+    tmp_path: Path,
+    args: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "adapter.py"
+    path.write_text(
+        "import sys\ndef command(launch): return [sys.executable, '-c',"
+        " 'import sys; print(\"it cannot\"); sys.exit(3)']"
+    )
+    args = [str(path) if arg == "ADAPTER" else arg for arg in args]
+    code = main(["exam", *args, "--folder", str(tmp_path / "exam")])
+    assert code == 2
+    assert said in capsys.readouterr().err

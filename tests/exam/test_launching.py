@@ -1,0 +1,151 @@
+"""Whatever a trainer leaves behind is ended, and what it says is heard."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lockstep.exam.adapter import Adapter, Launch
+from lockstep.exam.launching import Act, Ended, launching
+
+OBSERVED = """
+import os, sys, time
+import torch
+from lockstep.exam.observe import observe
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.AdamW(model.parameters())
+observe(model, optimizer, ids=lambda x: x[:, 0].long().tolist())
+for k in range(6):
+    model(torch.tensor([[float(k), 1.0]])).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if len(sys.argv) > 1:
+        with open(sys.argv[1], "wb") as file:
+            file.write(bytes(10_000))
+            file.flush()
+            os.fsync(file.fileno())
+print("all done")
+"""
+
+
+def begun(tmp_path: Path, code: str, *acts: Act, args: Any = ()) -> Any:
+    """A launch of these lines of Python, under way."""
+    words = [sys.executable, "-c", code, *map(str, args)]
+    adapter = Adapter(tmp_path, "lines", lambda _: words, lambda _: [], {})
+    return launching(adapter, Launch(tmp_path / "run"), [*acts], {})
+
+
+def run(tmp_path: Path, code: str, *acts: Act, args: Any = ()) -> Ended:
+    """The same, to its end."""
+    with begun(tmp_path, code, *acts, args=args) as under_way:
+        return under_way.wait(60)
+
+
+def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:
+    """Each optimizer step comes with the samples of its forward passes, and
+    begins with the weights that the one before ended with."""
+    ended = run(tmp_path, OBSERVED)
+    assert ended.code == 0, ended.text
+    assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
+    weights = [step.before["weights"] for step in ended.steps]
+    assert weights[1:] == [step.after for step in ended.steps[:-1]]
+    assert len({*weights}) == 6
+    assert ended.text.strip() == "all done"
+
+
+def test_outside_an_exam_nothing_is_observed() -> None:
+    """`observe` leaves a model alone where no exam is held."""
+    code = OBSERVED + "assert not model._forward_pre_hooks"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_kill_strikes_at_its_step(tmp_path: Path) -> None:
+    """SIGKILL comes before the process can go on from the step."""
+    ended = run(tmp_path, OBSERVED, Act(3, "kill"))
+    assert len(ended.steps) == 3
+    assert ended.code == -9
+    assert "all done" not in ended.text
+
+
+@pytest.mark.parametrize(
+    ("act", "steps", "code", "said"),
+    [("refuse", 2, 1, "File too large"), ("tear", 2, -25, "")],
+)
+def test_a_disk_that_is_full_and_a_write_that_is_torn(
+    tmp_path: Path, act: str, steps: int, code: int, said: str
+) -> None:
+    """From a step on a file cannot grow beyond a size: the write fails, or the
+    process dies in the middle of it and leaves what fits."""
+    path = tmp_path / "saved"
+    ended = run(tmp_path, OBSERVED, Act(2, act, 0, 4096), args=[path])
+    assert len(ended.steps) == steps
+    assert ended.code == code
+    assert said in ended.last_words
+    assert path.stat().st_size == 4096
+
+
+def test_what_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
+    """A rank that is put to sleep, and the launch is ended by the examiner."""
+    with begun(tmp_path, OBSERVED, Act(1, "hang")) as under_way:
+        while not under_way.ended.acted:
+            assert under_way.process.poll() is None
+            time.sleep(0.1)
+        ended = under_way.wait(1)
+        assert ended.out_of_time
+        assert len(ended.steps) == 1
+        assert not under_way.left()
+
+
+def test_processes_that_outlive_their_launcher_are_ended(
+    tmp_path: Path,
+) -> None:
+    """A process in a session of its own, whose parent has gone, is found and
+    killed; nothing stays behind, not even a zombie."""
+    code = (
+        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c',"
+        " 'import time; time.sleep(600)'], start_new_session=True,"
+        " env={'PATH': ''}); print(p.pid)"
+    )
+    ended = run(tmp_path, code)
+    assert ended.code == 0
+    assert not psutil.pid_exists(int(ended.text))
+
+
+def test_an_examiner_that_is_killed_leaves_nothing_training(
+    tmp_path: Path,
+) -> None:
+    """Where the examiner is gone, a process that takes a step ends itself."""
+    slow = OBSERVED.replace(
+        "optimizer.step()", "time.sleep(0.3); optimizer.step()"
+    )
+    slow = slow.replace("range(6)", "range(1000)")
+    (tmp_path / "trainer.py").write_text(slow)
+    (tmp_path / "examiner.py").write_text(
+        "import sys; from pathlib import Path\n"
+        "from lockstep.exam.adapter import Adapter, Launch\n"
+        "from lockstep.exam.launching import Launching\n"
+        f"words = [sys.executable, {str(tmp_path / 'trainer.py')!r}]\n"
+        "a = Adapter(Path(), 'a', lambda _: words, lambda _: [], {})\n"
+        f"launch = Launch(Path({str(tmp_path / 'run')!r}))\n"
+        "it = Launching(a, launch, [], {})\n"
+        "print(it.process.pid, flush=True)\n"
+        "it.wait(600)\n"
+    )
+    examiner = subprocess.Popen(
+        [sys.executable, tmp_path / "examiner.py"], stdout=subprocess.PIPE
+    )
+    assert examiner.stdout
+    trainer = psutil.Process(int(examiner.stdout.readline()))
+    os.kill(examiner.pid, 9)
+    examiner.wait()
+    psutil.wait_procs([trainer], timeout=60)
+    deadline = time.monotonic() + 30
+    while trainer.is_running() and trainer.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,147 @@
+"""What a run was trained on is put together rightly from its launches, and a
+difference is named for what it is."""
+
+from typing import Any
+
+import pytest
+
+from lockstep.exam.launching import Ended, Step
+from lockstep.exam.lineage import (
+    Lineage,
+    differences,
+    ends_of_epochs,
+    lineage,
+)
+
+STEPS = 6  # two epochs of 12 samples, on two ranks of two samples each
+
+
+def step(k: int, rank: int, **other: Any) -> Step:
+    """The k-th, from 0, as an undisturbed run takes it."""
+    first = k % 3 * 4 + rank
+    before = {
+        "weights": f"w{k}",
+        "buffers": f"b{k}",
+        "optimizer": f"o{k}",
+        "random": f"r{k}-{rank}",
+        "rates": [0.1 * k],
+        "states": {"ema": f"e{k}"},
+    }
+    fields: dict[str, Any] = {
+        "skipped": False,
+        "ids": (first, first + 2),
+        "before": before | other.pop("before", {}),
+        "after": f"w{k + 1}",
+        "norms": (1.0, 2.0),
+        "drew": True,
+        "scale": None,
+    }
+    return Step(**fields | other)
+
+
+def launched(first: int, last: int, ranks: int = 2) -> Ended:
+    """A launch that took these steps, from 0, and was then ended."""
+    told = {r: [step(k, r) for k in range(first, last)] for r in range(ranks)}
+    return Ended([], ranks=told, world=ranks)
+
+
+WHOLE = lineage(launched(0, STEPS))
+
+
+def changed(rank: int, k: int, **other: Any) -> Lineage:
+    """Stopped after two steps and gone on, with one step of one rank other."""
+    second = launched(2, STEPS)
+    second.ranks[rank][k - 2] = step(k, rank, **other)
+    return lineage(launched(0, 2), second)
+
+
+def test_a_launch_goes_on_from_the_step_that_had_its_weights() -> None:
+    """A launch that begins with the weights that an earlier one had after step
+    4 goes on from step 4, and what that one did later is not counted."""
+    now = lineage(launched(0, 5), launched(4, STEPS))
+    assert now.resumed == [4]
+    assert now.steps == STEPS
+    assert differences(WHOLE, now) == {}
+
+
+def test_from_the_start_from_nowhere_and_not_at_all() -> None:
+    """The three other ways to begin are told apart."""
+    begun = launched(0, 3)
+    nowhere = launched(3, STEPS)
+    for steps in nowhere.ranks.values():
+        steps[0] = steps[0]._replace(before={"weights": "of nobody"})
+    assert lineage(begun, launched(0, STEPS)).resumed == [0]
+    assert lineage(begun, nowhere).resumed == [None]
+    assert lineage(begun, Ended([])).resumed == [-1]
+    assert lineage(begun, Ended([])).steps == 3
+
+
+def test_skipped_steps_do_not_count() -> None:
+    """A step that the gradient scaler skipped is none."""
+    run = launched(0, 3)
+    for steps in run.ranks.values():
+        steps.insert(1, steps[1]._replace(skipped=True, ids=(7, 7)))
+    assert lineage(run).steps == 3
+
+
+@pytest.mark.parametrize(
+    ("question", "other"),
+    [
+        ("order", {"ids": (1, 0)}),
+        ("rate", {"before": {"rates": [7.0]}}),
+        ("random", {"before": {"random": "r"}}),
+        ("scaler", {"scale": 2.0}),
+        ("optimizer", {"before": {"optimizer": "none"}}),
+        ("buffers", {"before": {"buffers": "none"}}),
+        ("ema", {"before": {"states": {"ema": "none"}}}),
+    ],
+)
+def test_a_difference_is_named_for_what_it_is(
+    question: str, other: dict[str, Any]
+) -> None:
+    """One thing that goes on otherwise after a restart is found under the
+    question that asks for it, and under no other."""
+    now = changed(0, 2, **other)
+    if question == "order":  # as many of each, in another order
+        now.ranks[0][0] = now.ranks[0][0]._replace(ids=(0, 2))
+        now.ranks[0][2] = now.ranks[0][2]._replace(ids=(10, 8))
+    assert [*differences(WHOLE, now)] == [question]
+
+
+def test_samples_left_out_and_repeated_are_counted() -> None:
+    """At the end of each epoch every sample must have come as often as in the
+    undisturbed run; the order of other samples is not asked for."""
+    said = differences(WHOLE, changed(1, 2, ids=(1, 3)))
+    assert [*said] == ["exactly-once"]
+    assert (
+        "2 of 12 samples had been left out and 2 trained on once more"
+        in (said["exactly-once"])
+    )
+
+
+def test_other_weights_alone_are_a_difference_in_the_end() -> None:
+    """Where all else is alike, the last weights are compared: bit by bit, or
+    by their norms where ranks may add in another order."""
+    now = changed(0, STEPS - 1, after="other bits")
+    assert [*differences(WHOLE, now)] == ["end"]
+    assert differences(WHOLE, now, exact=False) == {}
+    far = changed(0, STEPS - 1, norms=(1.0, 2.1))
+    assert [*differences(WHOLE, far, exact=False)] == ["end"]
+
+
+def test_too_many_and_too_few_steps() -> None:
+    """A run has to end after as many steps as it would have had."""
+    short = lineage(launched(0, 2), launched(2, STEPS - 1))
+    assert "length" in differences(WHOLE, short)
+
+
+def test_ranks_that_come_later_begin_where_the_run_is() -> None:
+    """On other world sizes the steps of all ranks stand side by side."""
+    now = lineage(launched(0, 2), launched(2, STEPS, ranks=3))
+    assert [len(steps) for steps in now.ranks.values()] == [STEPS] * 3
+    assert now.batches()[1] == [(4, 6), (5, 7), ()]
+
+
+def test_epochs_end_where_all_samples_have_come_equally_often() -> None:
+    """They are found from the samples alone."""
+    assert ends_of_epochs(WHOLE) == [3, 6]
