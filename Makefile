@@ -193,6 +193,31 @@ budgets: install ## Hold the main pages to what they may cost, with Lighthouse
 chaos: install ## Strike N runs with faults, compare each with an undisturbed one
 	$(BIN)python -m lockstep.experiments.chaos run --runs $(N) --seed $(SEED)
 
+# Ten minutes, in an environment of the peer's own. NEWEST=1 leaves its pins out;
+# ONLY="order kill" asks these and writes nothing.
+PEER   ?= plain
+NEWEST ?=
+ONLY   ?=
+PEERS  := code/lockstep/experiments/peers
+THEIRS := .cache/exam/$(PEER)
+.PHONY: exam
+exam: install ## Examine how a peer resumes: make exam PEER=accelerate
+	@test -f $(PEERS)/$(PEER)/adapter.py || { echo "PEER=$(PEER) is none of:" \
+	    $$(cd $(PEERS); ls */adapter.py | xargs dirname) >&2; exit 2; }
+	mkdir -p .cache/exam
+	sed -E '$(if $(NEWEST),s/==.*//)' $(wildcard $(PEERS)/$(PEER)/requirements.txt) \
+	    /dev/null > $(THEIRS).txt
+	$(call quietly,exam-$(PEER),Installing $(PEER), \
+	    test -x $(THEIRS)/bin/pip || $(PYTHON) -m venv $(THEIRS); \
+	    $(THEIRS)/bin/python -m pip install \
+	        $$(grep -E '^torch(==|$$)' $(THEIRS).txt || echo '$(TORCH)'); \
+	    $(THEIRS)/bin/python -m pip install --requirement $(THEIRS).txt; \
+	    $(THEIRS)/bin/python -m pip install numpy safetensors scikit-learn \
+	        rich tyro; \
+	    $(THEIRS)/bin/python -m pip install --no-deps --editable .)
+	$(BIN)python -m lockstep.experiments.peers run $(PEER) \
+	    --python $(THEIRS)/bin/python $(if $(ONLY),--only $(ONLY))
+
 .PHONY: slurm
 slurm: $(VENV)/.all ## Rehearse a preemption on a real Slurm (as root)
 	$(BIN)python code/launch/slurm/rehearsal.py

@@ -145,7 +145,7 @@ def answers(
 
 def unexplained(verdict: Verdict, failures: set[str]) -> bool:
     """Whether it is a failure with a cause of its own."""
-    because = {*verdict.because}
+    because = verdict.because.keys()
     return verdict.answer == "failed" and not (because and because <= failures)
 
 
@@ -166,19 +166,22 @@ def judged(
 
 
 def settle(results: dict[str, Result]) -> None:
-    """Say of each failure which others explain it: those of the aspects in
-    which it differs, or an earlier one that differs in the same."""
+    """Say of each failure which others explain it: those that ask for what
+    differs, or an earlier one that differs in the same."""
     failures = {n for n, r in results.items() if r.verdict.answer == "failed"}
     seen: dict[frozenset[str], str] = {}
     for name in [q.id for q in QUESTIONS if q.id in failures]:
-        result = results[name]
-        because = frozenset(result.verdict.because) - {name}
-        if "repeat" in failures and (name in ASPECTS or because - {"goes-on"}):
-            why = "two undisturbed runs already differ, see repeat"
-            result.verdict = Verdict("not run", why)
-        elif because and because <= failures:
-            result.same_as = tuple(sorted(because))
-        elif because in seen:
-            result.same_as = (seen[because],)
-        elif because:
-            seen[because] = name
+        result, why = results[name], results[name].verdict.because
+        own = frozenset(why) - failures
+        compares = name in ASPECTS or why.keys() - {"goes-on"}
+        if "repeat" in failures and name != "repeat" and compares:
+            said = "two undisturbed runs already differ, see repeat"
+            result.verdict = Verdict("not run", said)
+        elif why and not own:
+            result.same_as = tuple(sorted(why))
+        elif own in seen:
+            result.same_as = (seen[own],)
+        elif own:
+            result.verdict.said = "; ".join(why[n] for n in why if n in own)
+            if own != {"goes-on"}:  # which has many reasons
+                seen[own] = name

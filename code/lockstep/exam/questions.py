@@ -169,8 +169,9 @@ class Verdict:
 
     answer: Answer
     said: str = ""  # what was seen, or why there is no answer
-    # Where runs ended differently: the questions that say in what.
-    because: tuple[str, ...] = ()
+    # Where runs ended differently: the questions that ask for what differs, and
+    # what was seen of each.
+    because: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -37,8 +37,13 @@ def passed(said: str = "") -> Verdict:
 
 
 def failed(said: str, *because: str) -> Verdict:
-    """It does not, in which it differs as the questions `because` say."""
-    return Verdict("failed", said, because)
+    """It does not, which is what the questions `because` ask as well."""
+    return Verdict("failed", said, dict.fromkeys(because, said))
+
+
+def unlike_was(unlike: dict[str, str]) -> Verdict:
+    """It differs from the undisturbed run, in this."""
+    return Verdict("failed", next(iter(unlike.values())), unlike)
 
 
 def undisturbed(b: Bench) -> Verdicts:
@@ -372,7 +377,7 @@ def finished(b: Bench) -> Verdicts:
         return {"finished": failed(said, why)}
     unlike = differences(was, now, exact(b))
     if unlike:
-        return {"finished": failed(next(iter(unlike.values())), *unlike)}
+        return {"finished": unlike_was(unlike)}
     again = f"its last {len(ended.steps)} steps once more, to the same end"
     return {"finished": passed(again if ended.steps else "no step was taken")}
 
@@ -461,7 +466,7 @@ def same_end(
             return trouble
     unlike = differences(was, now, exact(b))
     if unlike:
-        return failed(next(iter(unlike.values())), *unlike)
+        return unlike_was(unlike)
     last = ends[-1]
     if last.code:
         return failed(f"it ended with exit code {last.code}: {last.last_words}")

@@ -13,11 +13,10 @@ from accelerate.utils import InitProcessGroupKwargs
 from torch.utils.data import DataLoader
 
 from lockstep.exam.task import Model, Samples
+from lockstep.examples.settings import Settings, about, read, settle
 from lockstep.parallel.resume import share
 from lockstep.pieces import Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
-
-from .settings import Settings, about, read, settle
 
 
 # --8<-- [start:loop]

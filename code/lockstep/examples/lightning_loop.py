@@ -17,11 +17,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lockstep.exam.task import Model, Samples
+from lockstep.examples.settings import Settings, about, read
 from lockstep.parallel.resume import share
 from lockstep.pieces import Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
-
-from .settings import Settings, about, read
 
 
 # --8<-- [start:loop]

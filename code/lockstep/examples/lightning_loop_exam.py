@@ -1,8 +1,11 @@
 """The exam's adapter of the loop with Lightning."""
 
+from pathlib import Path
+
 from lockstep.exam.adapter import Launch
 from lockstep.examples import settings
 
+SCRIPT = Path(__file__).with_name("lightning_loop.py")
 name = "Lightning with Lockstep's pieces"
 lacks = {
     "fp16": "it trains in fp32",
@@ -12,4 +15,4 @@ lacks = {
 
 def command(launch: Launch) -> list[object]:
     """Its own command line."""
-    return settings.command(launch, "lockstep.examples.lightning_loop")
+    return settings.command(launch, SCRIPT)

@@ -12,11 +12,10 @@ from torch.utils.data import DataLoader
 
 from lockstep.exam.observe import observe
 from lockstep.exam.task import Model, Samples
+from lockstep.examples.settings import Settings, about, read, settle
 from lockstep.parallel.resume import share
 from lockstep.pieces import Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
-
-from .settings import Settings, about, read, settle
 
 
 # --8<-- [start:loop]

@@ -74,11 +74,12 @@ def read() -> Settings:
     return tyro.cli(Settings)
 
 
-def command(launch: Launch, module: str) -> list[object]:
+# --8<-- [start:command]
+def command(launch: Launch, script: Path) -> list[object]:
     """How the exam launches one of them."""
     return [
         launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks, "-m", module,
+        "--nproc-per-node", launch.ranks, script,
         "--run-dir", launch.run_dir,
         "--steps", launch.steps,
         "--stop-at", launch.stop_at or -1,
@@ -89,3 +90,6 @@ def command(launch: Launch, module: str) -> list[object]:
         "--seed", launch.seed,
         "--seconds", launch.timeout_seconds,
     ]  # fmt: skip
+
+
+# --8<-- [end:command]

@@ -4,6 +4,8 @@ python -m lockstep.experiments.peers --help
 """
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from lockstep.experiments.peers import tables
 from lockstep.experiments.record import about, write
 
 HOME = Path(__file__).parent
+EXAMPLES = HOME.parents[1] / "examples"
 FOLDER = Path(".cache/exam")
 # Of two ranks everything is asked; of four, what more ranks could change.
 FOUR = frozenset(
@@ -104,14 +107,87 @@ def versions(home: Path, python: str) -> dict[str, str]:
     return {"Python": number, **dict(zip(names, rest, strict=True))}
 
 
+def faults(only: tuple[str, ...] = ()) -> int:
+    """Examine our trainer with each of its faults, on all questions, and write
+    down which it fails: an hour and a half.
+
+    Args:
+        only: with these faults, named by the question that is to find them;
+            what was recorded of the others stays.
+    """
+    home, path = HOME / "broken", HOME / "faults.json"
+    found = json.loads(path.read_text()) if only else {}
+    found |= {**about(()), "versions": versions(home, sys.executable)}
+    for name in only or fault_names(home / "train.py"):
+        print(f"--- {name}", flush=True)
+        os.environ["LOCKSTEP_FAULT"] = name
+        exam = examined(home / "adapter.py", sys.executable, 2, frozenset())
+        found.setdefault("faults", {})[name] = {
+            "failed": [
+                q["id"]
+                for q in exam["questions"]
+                if q["answer"] == "failed" and not q["same_as"]
+            ],
+            "explained": {
+                q["id"]: q["same_as"] for q in exam["questions"] if q["same_as"]
+            },
+            "seconds": exam["seconds"],
+        }
+        write(found, path)
+    return 0
+
+
+def fault_names(script: Path) -> list[str]:
+    """As the script has them, which is not imported: it breaks the trainer."""
+    return re.findall(r'^@fails\("([\w-]+)"\)$', script.read_text(), re.M)
+
+
+def examples() -> int:
+    """Examine the loops with the trainer's pieces, each in the environment of
+    the library that it uses, and write down what they fail."""
+    path, found = HOME / "examples.json", {**about(())}
+    for adapter in sorted(EXAMPLES.glob("*_exam.py")):
+        name = adapter.stem.removesuffix("_exam")
+        theirs = FOLDER.resolve() / name.partition("_")[0] / "bin/python"
+        python = str(theirs) if theirs.exists() else sys.executable
+        print(f"--- {name}", flush=True)
+        exam = examined(adapter, python, 2, frozenset())
+        answers = {q["id"]: q["answer"] for q in exam["questions"]}
+        found[name] = {"answers": answers, "seconds": exam["seconds"]}
+        write(found, path)
+    return 0
+
+
 def render() -> int:
     """Write the sections of the page anew, from all results and notes."""
     (HOME / "result.md").write_text(tables.tables(tables.read(HOME)))
     return 0
 
 
+def changed(
+    before: tyro.conf.Positional[Path], after: tyro.conf.Positional[Path]
+) -> int:
+    """Print the answers that differ between two results, as a list; nothing,
+    where none does.
+
+    Args:
+        before: a result file.
+        after: another one, of the same peer.
+    """
+    was, now = (json.loads(path.read_text()) for path in (before, after))
+    for line in tables.changes(was, now):
+        print(line)
+    return 0
+
+
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., int]] = {"run": run, "render": render}
+    commands: dict[str, Callable[..., int]] = {
+        "run": run,
+        "render": render,
+        "changed": changed,
+        "examples": examples,
+        "faults": faults,
+    }
     sys.exit(
         tyro.extras.subcommand_cli_from_dict(
             commands, prog="lockstep.experiments.peers"

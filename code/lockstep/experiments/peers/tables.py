@@ -7,14 +7,25 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from lockstep.exam.questions import QUESTIONS
+from lockstep.exam.questions import QUESTIONS, SEVERITIES
 from lockstep.experiments.tables import sections, table
 
-# In the order in which the page tells of them.
-ORDER = (
-    "plain", "nanogpt", "accelerate", "transformers", "lightning", "fabric",
-    "composer", "ray", "deepspeed", "torchtitan", "torchft", "cut", "lockstep",
-)  # fmt: skip
+# In the order in which the page tells of them, and their columns' heads.
+SHORT = {
+    "plain": "torchdata, DCP",
+    "nanogpt": "nanoGPT style",
+    "accelerate": "Accelerate",
+    "transformers": "HF Trainer",
+    "lightning": "Lightning",
+    "fabric": "Fabric",
+    "composer": "Composer",
+    "ray": "Ray Train",
+    "deepspeed": "DeepSpeed",
+    "torchtitan": "torchtitan",
+    "torchft": "torchft",
+    "cut": "our cut",
+    "lockstep": "Lockstep",
+}
 SIGNS = {
     "passed": "✓",
     "failed": "✗",
@@ -44,7 +55,6 @@ class Notes(BaseModel):
     """What we say of a peer."""
 
     name: str
-    short: str
     way: str
     docs: list[str] = []
     does_well: str
@@ -68,7 +78,7 @@ class Peer(BaseModel):
 
 def read(home: Path) -> list[Peer]:
     """All of them, in the page's order."""
-    return [peer(home / name) for name in ORDER if (home / name).exists()]
+    return [peer(home / name) for name in SHORT if (home / name).exists()]
 
 
 def peer(folder: Path) -> Peer:
@@ -90,7 +100,8 @@ def peer(folder: Path) -> Peer:
 def tables(peers: list[Peer]) -> str:
     """Every section, in one text."""
     found = {"peers": [one for one in peers if one.result]}
-    return sections(found, summary, matrix, four, machine) + "\n".join(
+    parts = questions, summary, matrix, four, machine
+    return sections(found, *parts) + "\n".join(
         f"<!-- --8<-- [start:{one.folder}] -->\n{told(one)}"
         f"<!-- --8<-- [end:{one.folder}] -->\n"
         for one in peers
@@ -105,6 +116,18 @@ def sign(one: dict[str, Any] | None) -> str:
     return f"({said})" if one["same_as"] else said
 
 
+def questions(_: dict[str, Any]) -> str:
+    """What the exam asks, the gravest first."""
+    lines = []
+    for severity, meaning in SEVERITIES.items():
+        asked = [q for q in QUESTIONS if q.severity == severity]
+        rows = [[q.title, f"`{q.id}`", q.why] for q in asked]
+        lines.append(f"If it fails, {meaning}:\n\n")
+        lines.append(table(["question", "name", "why it is asked"], rows))
+        lines.append("\n")
+    return "".join(lines)
+
+
 def summary(found: dict[str, Any]) -> str:
     """A row for each peer."""
     rows = []
@@ -114,7 +137,7 @@ def summary(found: dict[str, Any]) -> str:
         mended = [sign(a) for a in one.answers(mended=True).values()]
         rows.append(
             [
-                one.notes.short,
+                SHORT[one.folder],
                 ", ".join(
                     f"{name} {number}"
                     for name, number in one.result["versions"].items()
@@ -141,7 +164,7 @@ def matrix(found: dict[str, Any]) -> str:
         [question.title, *(sign(p.answers().get(question.id)) for p in peers)]
         for question in QUESTIONS
     ]
-    return table(["question", *(p.notes.short for p in peers)], rows)
+    return table(["question", *(SHORT[p.folder] for p in peers)], rows)
 
 
 def four(found: dict[str, Any]) -> str:
@@ -152,7 +175,7 @@ def four(found: dict[str, Any]) -> str:
         [question.title, *(sign(p.answers(4).get(question.id)) for p in peers)]
         for question in asked
     ]
-    return table(["question", *(p.notes.short for p in peers)], rows)
+    return table(["question", *(SHORT[p.folder] for p in peers)], rows)
 
 
 def machine(found: dict[str, Any]) -> str:
@@ -187,3 +210,23 @@ def told(one: Peer) -> str:
             f" ONLY={failure.question}`"
         )
     return "\n\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def changes(was: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What is answered otherwise, after what else is of another version."""
+    found = [
+        f"- {name}: {was['versions'].get(name)}, now {number}"
+        for name, number in now["versions"].items()
+        if was["versions"].get(name) != number
+    ]
+    answers = []
+    for ranks in ("ranks 2", "ranks 4"):
+        old = {q["id"]: q for q in was.get(ranks, {}).get("questions", [])}
+        for one in now.get(ranks, {}).get("questions", []):
+            before = old.get(one["id"], {}).get("answer", "not asked")
+            if before != one["answer"]:
+                answers.append(
+                    f"- {one['title']} ({ranks}): {before}, now"
+                    f" {one['answer']}. {one['said']}"
+                )
+    return [*found, *answers] if answers else []

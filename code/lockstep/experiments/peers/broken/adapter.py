@@ -4,31 +4,18 @@ import os
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.examples import settings
+from lockstep.experiments.peers.lockstep import adapter as sound
 
-name = f"with a fault in {os.environ.get('LOCKSTEP_FAULT')}"
-lacks = {"ema": "it keeps no averaged weights"}
+FAULT = os.environ.get("LOCKSTEP_FAULT", "")
+name = f"with a fault in {FAULT}"
+lacks = {} if FAULT == "ema" else sound.lacks
+checkpoints = sound.checkpoints
 
 
 def command(launch: Launch) -> list[object]:
-    """As its own page says."""
-    micro = launch.global_batch // launch.ranks // 2 or 1
-    stop = ["--stop-at-step", launch.stop_at] if launch.stop_at else []
-    return [
-        launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks,
-        Path(__file__).with_name("train.py"),
-        "--run-dir", launch.run_dir,
-        "--max-steps", launch.steps, *stop,
-        "--global-batch-size", launch.global_batch,
-        "--micro-batch-size", micro,
-        "--checkpoint-every-steps", launch.save_every,
-        "--num-workers", launch.workers,
-        "--precision", launch.precision,
-        "--seed", launch.seed,
-        "--timeout-seconds", launch.timeout_seconds,
-    ]  # fmt: skip
-
-
-def checkpoints(run_dir: Path) -> list[Path]:
-    """Names sort by step."""
-    return sorted((run_dir / "checkpoints").glob("step-*"))
+    """As of what it is a copy of."""
+    script = Path(__file__).with_name("train.py")
+    if FAULT == "ema":
+        return settings.command(launch, script)
+    return sound.command(launch, script)

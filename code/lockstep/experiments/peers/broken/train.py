@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any
 
 import torch
 
+from lockstep import pieces
+from lockstep.examples import plain_loop
 from lockstep.experiments.peers.lockstep import train as sound
 from lockstep.trainer import __main__ as trainer
 from lockstep.trainer import checkpoint, config, loop
@@ -173,6 +174,18 @@ def buffers_begin_anew() -> None:
 @fails("random")
 def random_state_not_restored() -> None:
     checkpoint.set_rng_state = lambda _: None
+
+
+@fails("ema")
+def average_begins_anew() -> None:
+    """In the plain loop, since the trainer keeps no averaged weights."""
+    restored = pieces.Run.restore
+
+    def forgetful(run: Any) -> int:
+        run.parts = {n: p for n, p in run.parts.items() if n != "ema"}
+        return restored(run)
+
+    pieces.Run.restore = forgetful
 
 
 @fails("end")
@@ -405,5 +418,6 @@ def nothing_left_is_an_error() -> None:
 
 
 if __name__ == "__main__":
-    FAULTS[os.environ["LOCKSTEP_FAULT"]]()
-    sys.exit(run_and_leave(trainer.main))
+    fault = os.environ["LOCKSTEP_FAULT"]
+    FAULTS[fault]()
+    run_and_leave(plain_loop.main if fault == "ema" else trainer.main)

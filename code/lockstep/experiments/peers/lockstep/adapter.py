@@ -8,14 +8,17 @@ name = "Lockstep"
 lacks = {"ema": "it keeps no averaged weights"}
 
 
-def command(launch: Launch) -> list[object]:
+SCRIPT = Path(__file__).with_name("train.py")
+
+
+def command(launch: Launch, script: Path = SCRIPT) -> list[object]:
     """As its own page says."""
     micro = launch.global_batch // launch.ranks // 2 or 1
     stop = ["--stop-at-step", launch.stop_at] if launch.stop_at else []
     return [
         launch.python, "-m", "torch.distributed.run", "--standalone",
         "--nproc-per-node", launch.ranks,
-        Path(__file__).with_name("train.py"),
+        script,
         "--run-dir", launch.run_dir,
         "--max-steps", launch.steps, *stop,
         "--global-batch-size", launch.global_batch,

@@ -1,0 +1,288 @@
+"""What fails is done again, failures are explained by one another, and the
+answers come out as a table, a page, a badge and tests."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from bs4 import BeautifulSoup
+
+from lockstep.cli import main
+from lockstep.exam import examine as examining
+from lockstep.exam import report
+from lockstep.exam.adapter import Adapter, Launch
+from lockstep.exam.bench import Bench, ExamError
+from lockstep.exam.examine import Exam, examine, settle
+from lockstep.exam.questions import BY_ID, QUESTIONS, Result, Verdict
+from lockstep.exam.scenarios import SCENARIOS, Scenario, failed, passed
+
+pytest_plugins = ["pytester"]
+ADAPTER = Adapter(Path("a.py"), "a trainer", lambda _: [], lambda _: [], {})
+
+
+def held(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    *scenarios: Scenario,
+    adapter: Adapter = ADAPTER,
+) -> Exam:
+    """An exam of these scenarios."""
+    monkeypatch.setattr(examining, "SCENARIOS", [*scenarios])
+    return examine(adapter, folder, Launch(Path()))
+
+
+def scenario(
+    *tries: dict[str, Verdict], needs: str = ""
+) -> tuple[Scenario, list[int]]:
+    """One whose tries end so, the last of them again and again; and how often
+    it was tried."""
+    count: list[int] = []
+
+    def run(bench: Bench) -> dict[str, Verdict]:
+        bench.begin()
+        bench.steps.append("something was done")
+        count.append(1)
+        return tries[min(len(count), len(tries)) - 1]
+
+    return Scenario(run, (*tries[0],), needs), count
+
+
+def test_a_failure_is_seen_three_times(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What fails is tried three times and called a failure if it failed each
+    time; what failed and then did not is called neither."""
+    steady, three = scenario({"kill": failed("bad"), "order": passed()})
+    flaky, two = scenario({"torn": failed("bad")}, {"torn": passed()})
+    exam = held(monkeypatch, tmp_path, steady, flaky)
+    assert (len(three), len(two)) == (3, 2)
+    assert exam.results["kill"].verdict.answer == "failed"
+    assert exam.results["kill"].reproduced == "3 of 3"
+    assert exam.results["kill"].steps == ["something was done"]
+    assert Path(exam.results["kill"].kept).is_dir()
+    assert exam.results["order"].verdict.answer == "passed"
+    assert exam.results["torn"].verdict.answer == "not run"
+    assert "1 of 2 tries" in exam.results["torn"].verdict.said
+
+
+def test_what_a_failure_explains_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A run that ends otherwise for a cause that is known counts once."""
+    cause, _ = scenario({"rate": failed("bad")})
+    other, tried = scenario({"kill": failed("bad", "rate")})
+    exam = held(monkeypatch, tmp_path, cause, other)
+    assert len(tried) == 1
+    assert exam.results["kill"].same_as == ("rate",)
+    assert exam.causes == 1
+    assert exam.count("failed") == 2
+
+
+def test_what_does_not_apply_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A question or a feature that the adapter lacks is not asked; an error in
+    a scenario is no failure."""
+
+    def breaks(_: Bench) -> dict[str, Verdict]:
+        raise ExamError("it never came up")
+
+    lacks = {"fp16": "no scaler", "order": "no order"}
+    half, _ = scenario({"order": passed(), "kill": passed()})
+    gone, tried = scenario({"scaler": passed()}, needs="fp16")
+    exam = held(
+        monkeypatch, tmp_path, half, gone, Scenario(breaks, ("hang",)),
+        adapter=replace(ADAPTER, lacks=lacks),
+    )  # fmt: skip
+    verdicts = {n: r.verdict for n, r in exam.results.items()}
+    said = {n: (v.answer, v.said) for n, v in verdicts.items()}
+    assert said == {
+        "order": ("not applicable", "no order"),
+        "kill": ("passed", ""),
+        "scaler": ("not applicable", "no scaler"),
+        "hang": ("not run", "it never came up"),
+    }
+    assert not tried
+
+
+def result(name: str, *because: str) -> Result:
+    """A failure."""
+    return Result(BY_ID[name], failed("bad", *because))
+
+
+def test_a_trainer_that_never_ends_alike_is_not_compared() -> None:
+    """Where two undisturbed runs differ, what is compared with one is not
+    called a failure; what needs no comparison still is."""
+    results = {
+        n: result(n, *w)
+        for n, w in [
+            ("repeat", ()), ("order", ()), ("kill", ("end",)), ("hang", ()),
+        ]
+    }  # fmt: skip
+    settle(results)
+    answers = {n: r.verdict.answer for n, r in results.items()}
+    assert answers == {
+        "repeat": "failed",
+        "order": "not run",
+        "kill": "not run",
+        "hang": "failed",
+    }
+
+
+def test_two_that_differ_in_the_same_are_one() -> None:
+    """Of failures with one and the same difference the first is the cause."""
+    results = {
+        "kill": result("kill", "exactly-once"),
+        "workers": result("workers", "exactly-once"),
+        "torn": result("torn", "goes-on"),
+        "sigterm": result("sigterm", "goes-on"),
+    }
+    settle(results)
+    assert results["kill"].same_as == ()
+    assert results["workers"].same_as == ("kill",)
+    assert results["torn"].same_as == ()
+    assert results["sigterm"].same_as == ()  # that has many reasons
+
+
+def test_of_several_differences_the_unexplained_ones_are_told() -> None:
+    """A run that differs in what is known and in more has a cause of its own,
+    and says which."""
+    because = {"random": "another state", "order": "other samples"}
+    both = Verdict("failed", "another state", because)
+    results = {
+        "random": result("random"),
+        "twice": Result(BY_ID["twice"], both),
+    }
+    settle(results)
+    assert results["twice"].same_as == ()
+    assert results["twice"].verdict.said == "other samples"
+
+
+def test_every_question_is_answered_by_one_scenario() -> None:
+    """No question is left out or asked twice, and each has its words."""
+    asked = [name for s in SCENARIOS for name in s.questions]
+    assert sorted(asked) == sorted(BY_ID)
+    assert len(BY_ID) == len(QUESTIONS)
+    assert all(q.title and q.why.endswith(".") for q in QUESTIONS)
+
+
+@pytest.fixture
+def exam() -> Exam:
+    """One of everything."""
+    found = Exam("a <trainer>", Launch(Path()), "2026-01-01", 61.0)
+    for name, verdict in {
+        "repeat": passed(),
+        "rate": failed("step 9: 1, not 2"),
+        "ema": Verdict("not applicable", "none"),
+        "kill": failed("the same", "rate"),
+        "torn": Verdict("not run", "unreached"),
+    }.items():
+        found.results[name] = Result(
+            BY_ID[name], verdict, (), "3 of 3", ["launched: x"], "there"
+        )
+    settle(found.results)
+    return found
+
+
+def test_the_report_is_one_file_that_says_all(exam: Exam) -> None:
+    """It asks for nothing from elsewhere, has each question with its answer,
+    and for a failure how it is seen again."""
+    soup = BeautifulSoup(report.page(exam), "html.parser")
+    assert not soup.select("[src], link, script")
+    rows = [row.get_text(" ", strip=True) for row in soup.select("tr")][1:]
+    assert len(rows) == 5
+    assert "as rate failed: the same" in rows[3]
+    (heading,) = soup.select("h2")
+    assert heading.get_text() == BY_ID["rate"].title
+    assert soup.select_one("li pre").get_text() == "launched: x"  # type: ignore[union-attr]
+    assert "a <trainer>" in soup.h1.get_text()  # type: ignore[union-attr]
+
+
+def test_the_badge_counts_what_was_asked(exam: Exam) -> None:
+    """Of what applies; in red if something failed."""
+    picture = ElementTree.fromstring(report.badge(exam))
+    assert picture.get("aria-label") == "resume exam: 1 of 4 passed"
+    assert "#b3261e" in report.badge(exam)
+    for name in "rate", "kill":
+        exam.results[name].verdict = passed()
+    assert "#b3261e" not in report.badge(exam)
+
+
+@pytest.fixture
+def command(
+    exam: Exam, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[list[str]]:
+    """The command, and an exam that is over at once."""
+
+    def at_once(_: Adapter, folder: Path, *__: object) -> Exam:
+        for name in "run", "stopped", "failures":
+            (folder / name).mkdir(parents=True)
+        return exam
+
+    monkeypatch.setattr(examining, "examine", at_once)
+    (tmp_path / "a.py").write_text("def command(launch): ...")
+    folder = str(tmp_path / "exam")
+    yield ["exam", str(tmp_path / "a.py"), "--folder", folder]
+    assert [path.name for path in Path(folder).iterdir()] == ["failures"]
+
+
+def test_the_command_prints_and_writes(
+    command: list[str],
+    exam: Exam,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A table, the failures that no other explains, and a last line; a page
+    and a badge if they are asked for. Only failed runs stay on the disk."""
+    page, badge = tmp_path / "r.html", tmp_path / "b.svg"
+    asked = [*command, "--html", str(page), "--badge", str(badge)]
+    assert main(asked) == 1
+    said = capsys.readouterr().out
+    assert said.count("To see it again") == 1
+    assert (
+        "a <trainer>: 1 passed, 2 failed, 1 not applicable, 1 not run" in said
+    )
+    assert page.read_text() == report.page(exam)
+    assert badge.read_text() == report.badge(exam)
+
+
+def test_for_machines_and_without_failures(
+    command: list[str], exam: Exam, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--json` prints the answers; the exit code is 0 if nothing failed."""
+    for name in "rate", "kill":
+        exam.results[name].verdict = passed()
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["passed"] == 3
+    answers = [q["answer"] for q in found["questions"]]
+    assert answers == [r.verdict.answer for r in exam.results.values()]
+
+
+def test_questions_become_tests(
+    pytester: pytest.Pytester, exam: Exam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin makes a test of each question: it passes, it fails with what
+    was seen, or it is skipped with the reason. One exam answers all of them,
+    and only those that are to be run are asked."""
+    asked = []
+
+    def at_once(_: Adapter, __: Path, ___: Launch, only: frozenset) -> Exam:
+        asked.append(only)
+        return exam
+
+    monkeypatch.setattr("lockstep.exam.pytest_plugin.examine", at_once)
+    path = pytester.makepyfile(a="def command(launch): ...")
+    ran = pytester.inline_run(
+        "-p", "lockstep.exam.pytest_plugin", "--exam", str(path), "-p",
+        "no:cacheprovider", "-k", "repeat or rate or ema or torn", str(path),
+    )  # fmt: skip
+    passing, skipped, failing = ran.listoutcomes()
+    assert [r.nodeid.split("::")[1] for r in passing] == ["repeat"]
+    assert [r.nodeid.split("::")[1] for r in skipped] == ["ema", "torn"]
+    (found,) = failing
+    assert "step 9: 1, not 2" in str(found.longrepr)
+    assert asked == [{"repeat", "rate", "ema", "torn"}]
