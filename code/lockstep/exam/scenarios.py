@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .adapter import Launch
 from .bench import Bench, ExamError
 from .damage import booby_trap, flip, truncate
 from .launching import Act, Ended
@@ -510,11 +509,3 @@ def relative(b: Bench, path: object) -> str:
 def some(sizes: set[int]) -> str:
     """The few sizes that there are."""
     return " or ".join(map(str, sorted(sizes)[:3]))
-
-
-def settings(launch: Launch) -> str:
-    """What all runs of an exam have in common."""
-    return (
-        f"{launch.ranks} ranks, {launch.steps} steps of"
-        f" {launch.global_batch} samples, seed {launch.seed}"
-    )

@@ -25,9 +25,12 @@ def render(result: Path, *parts: Callable[[dict[str, Any]], str]) -> int:
     return 0
 
 
-def table(head: list[str], rows: Iterable[list[str]]) -> str:
-    """Markdown, the first column to the left and the others to the right."""
-    rule = ["---"] + ["---:"] * (len(head) - 1)
+def table(
+    head: list[str], rows: Iterable[list[str]], others: str = "---:"
+) -> str:
+    """Markdown, the first column to the left and the others to the right, or
+    as a Markdown rule says."""
+    rule = ["---"] + [others] * (len(head) - 1)
     lines = [head, rule, *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -78,7 +78,8 @@ class Peer(BaseModel):
 
 def read(home: Path) -> list[Peer]:
     """All of them, in the page's order."""
-    return [peer(home / name) for name in SHORT if (home / name).exists()]
+    folders = [home / name for name in SHORT]
+    return [peer(f) for f in folders if (f / "notes.yml").exists()]
 
 
 def peer(folder: Path) -> Peer:
@@ -123,7 +124,8 @@ def questions(_: dict[str, Any]) -> str:
         asked = [q for q in QUESTIONS if q.severity == severity]
         rows = [[q.title, f"`{q.id}`", q.why] for q in asked]
         lines.append(f"If it fails, {meaning}:\n\n")
-        lines.append(table(["question", "name", "why it is asked"], rows))
+        head = ["question", "name", "why it is asked"]
+        lines.append(table(head, rows, "---"))
         lines.append("\n")
     return "".join(lines)
 
@@ -164,7 +166,8 @@ def matrix(found: dict[str, Any]) -> str:
         [question.title, *(sign(p.answers().get(question.id)) for p in peers)]
         for question in QUESTIONS
     ]
-    return table(["question", *(SHORT[p.folder] for p in peers)], rows)
+    head = ["question", *(SHORT[p.folder] for p in peers)]
+    return table(head, rows, ":---:")
 
 
 def four(found: dict[str, Any]) -> str:
@@ -175,7 +178,8 @@ def four(found: dict[str, Any]) -> str:
         [question.title, *(sign(p.answers(4).get(question.id)) for p in peers)]
         for question in asked
     ]
-    return table(["question", *(SHORT[p.folder] for p in peers)], rows)
+    head = ["question", *(SHORT[p.folder] for p in peers)]
+    return table(head, rows, ":---:")
 
 
 def machine(found: dict[str, Any]) -> str:

@@ -1,0 +1,97 @@
+"""The loops with the trainer's pieces end where nobody stopped them, prove what
+they trained on, and refuse what is not theirs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lockstep.parallel.resume import load
+from lockstep.trainer.extensions.audit import audit
+
+LOOPS = "plain_loop", "accelerate_loop", "lightning_loop"
+
+
+def launch(
+    loop: str, run_dir: Path, *settings: object
+) -> "subprocess.CompletedProcess[str]":
+    """On two ranks, to its end."""
+    words = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        "--nproc-per-node", "2", "-m", f"lockstep.examples.{loop}",
+        "--run-dir", run_dir, "--steps", 12, "--save-every", 5,
+        "--seconds", 60, *settings,
+    ]  # fmt: skip
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [str(word) for word in words],
+        env=env,
+        text=True,
+        capture_output=True,
+    )
+
+
+def weights(run_dir: Path, step: int) -> dict[str, Any]:
+    """Of a checkpoint."""
+    return load(run_dir / f"checkpoints/step-{step:08d}", "model")
+
+
+def events(run_dir: Path, attempt: int) -> list[dict[str, Any]]:
+    """What rank 0 wrote down in a launch."""
+    path = run_dir / f"events/attempt-{attempt}-rank-0.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_stopped_loop_ends_as_one_that_was_not(
+    loop: str, tmp_path: Path
+) -> None:
+    """A loop with the trainer's pieces that was stopped in the middle of an
+    epoch ends with the weights of one that was not, bit by bit, and its record
+    proves that every sample was trained on once."""
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    for run_dir, *stop in (whole,), (parted, "--stop-at", 7), (parted,):
+        ended = launch(loop, run_dir, *stop)
+        assert ended.returncode == 0, ended.stderr
+    one, other = weights(whole, 12), weights(parted, 12)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    report = audit(parted)
+    assert report.proven, report.findings
+    assert (report.steps, report.restarts, report.epochs) == (12, 1, 2)
+    restored = [e for e in events(parted, 1) if "restored" in e["event"]]
+    assert [e["step"] for e in restored] == [7]
+
+
+@pytest.mark.timeout(300)
+def test_averages_scaler_and_workers_go_on_too(tmp_path: Path) -> None:
+    """In fp16 with averaged weights and two loader workers the plain loop ends
+    with the same average and the same scale."""
+    settings = "--fp16", "--workers", 2
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    for run_dir, *stop in (whole,), (parted, "--stop-at", 7), (parted,):
+        ended = launch("plain_loop", run_dir, *settings, *stop)
+        assert ended.returncode == 0, ended.stderr
+    last = "checkpoints/step-00000012"
+    for part in "ema", "scaler", "scheduler":
+        one, other = load(whole / last, part), load(parted / last, part)
+        assert str(one) == str(other), part
+    assert load(whole / last, "scaler")["scale"] < 65536
+
+
+@pytest.mark.timeout(300)
+def test_another_run_is_refused_and_a_busy_directory(tmp_path: Path) -> None:
+    """A loop that is launched with another seed into a run's directory ends
+    with one line that names the seed, and leaves the run as it was."""
+    assert launch("plain_loop", tmp_path, "--stop-at", 5).returncode == 0
+    ended = launch("plain_loop", tmp_path, "--seed", 1)
+    assert ended.returncode == 1
+    assert "--seed is 1; it must be 0, as when this run began" in ended.stderr
+    assert weights(tmp_path, 5)
+    assert audit(tmp_path).steps == 5
