@@ -42,10 +42,17 @@ def test_words_become_text_and_checkpoints_have_a_place(
     assert sorted(names) == ["a", "b"]
 
 
+def test_a_module_is_found_by_its_name() -> None:
+    """An adapter that is installed need not be looked for."""
+    found = load("lockstep.examples.plain_loop_exam")
+    assert found.path.name == "plain_loop_exam.py"
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["none.py"], "error: none.py: No such file"),
+        (["none.py"], "error: none.py: no such file, and no such module"),
+        (["lockstep.nobody"], "error: lockstep.nobody: no such file, and"),
         (["ADAPTER", "--only", "speed"], "'speed' is no question; they are"),
         (["ADAPTER"], "ended with exit code 3 after 0 steps: it cannot"),
     ],

@@ -13,7 +13,7 @@ Only = Annotated[tuple[str, ...], tyro.conf.arg(metavar="QUESTION …")]
 
 
 def exam(
-    adapter: tyro.conf.Positional[Path],
+    adapter: tyro.conf.Positional[str],
     only: Only = (),
     ranks: int = 2,
     seed: int = 0,
@@ -28,7 +28,7 @@ def exam(
     Exit code 0: nothing failed. 1: something did. 2: it could not be examined.
 
     Args:
-        adapter: a Python file that says how the trainer is launched.
+        adapter: a Python file, or a module, that says how it is launched.
         only: ask these questions, and those that they stand on.
         ranks: how many processes train.
         seed: of the runs, and of what is drawn at random.

@@ -4,6 +4,7 @@ import runpy
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -48,12 +49,30 @@ class Adapter:
     lacks: dict[str, str]  # feature or question: why it does not apply
 
 
-def load(path: Path) -> Adapter:
-    """Read an adapter: a Python file that defines `command(launch)`, and may
-    define `checkpoints(run_dir)`, `name` and `lacks`.
+def located(adapter: str | Path) -> Path:
+    """The file of an adapter that is given as a path, or as a module's name.
 
-    Raises AdapterError for a file that is none.
+    Raises AdapterError if there is none.
     """
+    if (path := Path(adapter)).exists():
+        return path
+    try:
+        spec = find_spec(str(adapter))
+    except (ImportError, ValueError):
+        spec = None
+    if not spec or not spec.origin:
+        raise AdapterError(f"{adapter}: no such file, and no such module")
+    return Path(spec.origin)
+
+
+def load(adapter: str | Path) -> Adapter:
+    """Read an adapter: a Python file, or a module, that defines
+    `command(launch)`, and may define `checkpoints(run_dir)`, `name` and
+    `lacks`.
+
+    Raises AdapterError for what is none.
+    """
+    path = located(adapter)
     try:
         said = runpy.run_path(str(path))
     except OSError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .adapter import Launch, load
+from .adapter import AdapterError, Launch, load, located
 from .examine import Exam, examine
 from .questions import QUESTIONS, Question
 from .report import failures
@@ -18,24 +18,31 @@ from .report import failures
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What the command `lockstep exam` takes."""
     group = parser.getgroup("exam", "examine how a trainer resumes")
-    group.addoption("--exam", metavar="ADAPTER", type=Path, action="append")
+    group.addoption("--exam", metavar="ADAPTER", action="append", default=[])
     group.addoption("--exam-ranks", metavar="N", type=int, default=2)
     group.addoption("--exam-python", metavar="PATH", default=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Adapters are collected beside what else is asked for."""
-    for path in config.getoption("--exam") or []:
+    for path in adapters(config):
         if str(path) not in config.args:
             config.args.append(str(path))
+
+
+def adapters(config: pytest.Config) -> set[Path]:
+    """Their files."""
+    try:
+        return {located(a).resolve() for a in config.getoption("--exam")}
+    except AdapterError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> pytest.Collector | None:
     """An adapter, and no other file."""
-    asked = parent.config.getoption("--exam") or []
-    if file_path in {path.resolve() for path in asked}:
+    if file_path in adapters(parent.config):
         return Adapter.from_parent(parent, path=file_path)
     return None
 
