@@ -30,6 +30,8 @@ SLOW = [
     "tests/bio/test_protein_lm.py",
     "tests/bio/test_smiles.py",
     "tests/bio/test_splits.py",
+    "tests/exam/test_trainers.py",
+    "tests/examples",
     "tests/exercises/bugs",
     "tests/exercises/drills",
     "tests/exercises/labs/test_labs.py",

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +17,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from lockstep.parallel.resume import load, newest, on_rank_0, prune, publish
+from lockstep.parallel.resume import (
+    load,
+    newest,
+    on_rank_0,
+    prune,
+    publish,
+    share,
+)
 from lockstep.trainer.config import require_same
 from lockstep.trainer.extensions.events import EventLog
 from lockstep.trainer.extensions.launcher import store_of_this_launch
@@ -35,6 +43,31 @@ class Stateful(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> Any: ...
 
 
+# --8<-- [start:batches]
+@dataclass(frozen=True)
+class Batches:
+    """This rank's part of each global batch of `size`, from the `first` step to
+    before `end`, for a DataLoader's `batch_sampler`. Nothing of it has to be
+    saved, and no number of ranks or workers changes which samples a step
+    gets."""
+
+    samples: int
+    seed: int
+    size: int
+    first: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rank, world = dist.get_rank(), dist.get_world_size()
+        for step in range(self.first, self.end):
+            at = step * self.size
+            yield share(self.samples, self.seed, at, self.size, rank, world)
+
+
+# --8<-- [end:batches]
 # --8<-- [start:run]
 class Run:
     """What a loop tells, and asks. Every rank makes every call."""

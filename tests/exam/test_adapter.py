@@ -46,6 +46,11 @@ def test_a_module_is_found_by_its_name() -> None:
     """An adapter that is installed need not be looked for."""
     found = load("lockstep.examples.plain_loop_exam")
     assert found.path.name == "plain_loop_exam.py"
+    command = found.command(Launch(Path("r"), stop_at=8, precision="fp16"))
+    assert command[6].endswith("plain_loop.py")
+    asked = " ".join(command)
+    assert "--stop-at 8" in asked
+    assert "--fp16" in asked
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +18,26 @@ from lockstep.trainer.extensions.audit import audit
 LOOPS = "plain_loop", "accelerate_loop", "lightning_loop"
 
 
+ENV = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def words(loop: str, run_dir: Path, *settings: object) -> list[str]:
+    """How a loop is launched on two ranks."""
+    said = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        "--nproc-per-node", "2", "-m", f"lockstep.examples.{loop}",
+        "--run-dir", run_dir, "--save-every", 5, "--seconds", 60,
+        "--steps", 12, *settings,
+    ]  # fmt: skip
+    return [str(word) for word in said]
+
+
 def launch(
     loop: str, run_dir: Path, *settings: object
 ) -> "subprocess.CompletedProcess[str]":
-    """On two ranks, to its end."""
-    words = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", "2", "-m", f"lockstep.examples.{loop}",
-        "--run-dir", run_dir, "--steps", 12, "--save-every", 5,
-        "--seconds", 60, *settings,
-    ]  # fmt: skip
-    env = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [str(word) for word in words],
-        env=env,
-        text=True,
-        capture_output=True,
-    )
+    """To its end."""
+    asked = words(loop, run_dir, *settings)
+    return subprocess.run(asked, env=ENV, text=True, capture_output=True)
 
 
 def weights(run_dir: Path, step: int) -> dict[str, Any]:
@@ -95,3 +99,30 @@ def test_another_run_is_refused_and_a_busy_directory(tmp_path: Path) -> None:
     assert "--seed is 1; it must be 0, as when this run began" in ended.stderr
     assert weights(tmp_path, 5)
     assert audit(tmp_path).steps == 5
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_loop_that_is_told_to_end_saves_and_leaves(
+    loop: str, tmp_path: Path
+) -> None:
+    """On SIGTERM all ranks finish the same step, save it and leave; the next
+    launch goes on from there."""
+    long = "--steps", 10**6, "--save-every", 10**6
+    with subprocess.Popen(
+        words(loop, tmp_path, *long), env=ENV, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr
+        path = tmp_path / "events/attempt-0-rank-0.jsonl"
+        deadline = time.monotonic() + 120
+        while not path.exists() or '"step": 3' not in path.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.terminate()
+        said = process.stderr.read()
+    assert "got signal: 15" in said  # so says torchrun
+    (saved,) = (tmp_path / "checkpoints").glob("step-*")
+    last = max(e["step"] for e in events(tmp_path, 0) if e["event"] == "step")
+    assert saved.name == f"step-{last:08d}"
+    report = audit(tmp_path)
+    assert report.proven, report.findings

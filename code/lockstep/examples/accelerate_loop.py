@@ -14,8 +14,7 @@ from torch.utils.data import DataLoader
 
 from lockstep.exam.task import Model, Samples
 from lockstep.examples.settings import Settings, about, read, settle
-from lockstep.parallel.resume import share
-from lockstep.pieces import Stateful, attached
+from lockstep.pieces import Batches, Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
 
 
@@ -24,14 +23,14 @@ def train(s: Settings) -> int:
     """From wherever the run in `s.run_dir` is to its end; the exit code."""
     group = InitProcessGroupKwargs(backend="gloo", timeout=s.timeout)
     accelerator = Accelerator(cpu=True, kwargs_handlers=[group])
-    rank, world = accelerator.process_index, accelerator.num_processes
     torch.manual_seed(s.seed)
     data, model = Samples(), Model()  # yours, and observe(model)
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, s.rate)
     wrapped, prepared = accelerator.prepare(model, optimizer)
     settle(wrapped, data)
-    torch.manual_seed(s.seed * 1000 + rank)  # each rank its own dropout
+    # Each rank its own dropout.
+    torch.manual_seed(s.seed * 1000 + accelerator.process_index)
     parts: dict[str, Stateful] = {
         "model": model,
         "optimizer": optimizer,
@@ -40,10 +39,7 @@ def train(s: Settings) -> int:
     run_is = s.run_dir, parts, about(s, data), len(data), s.seed, s.seconds
     with attached(*run_is) as run:
         step = run.restore()
-        batches = [
-            share(len(data), s.seed, k * s.batch, s.batch, rank, world)
-            for k in range(step, s.end)
-        ]
+        batches = Batches(len(data), s.seed, s.batch, step, s.end)
         loader = DataLoader(
             data, batch_sampler=batches, num_workers=s.workers,
             generator=torch.Generator(),  # the other one is for dropout

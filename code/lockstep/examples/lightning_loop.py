@@ -7,6 +7,7 @@ Lightning runs the loop and the optimizer; order, checkpoints and guards are
 ours, told by hooks. To Lightning what is left of the run is one epoch.
 """
 
+import signal
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,8 +19,7 @@ from torch.utils.data import DataLoader
 
 from lockstep.exam.task import Model, Samples
 from lockstep.examples.settings import Settings, about, read
-from lockstep.parallel.resume import share
-from lockstep.pieces import Stateful, attached
+from lockstep.pieces import Batches, Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
 
 
@@ -54,16 +54,20 @@ class Training(lightning.LightningModule):
         self.step = self.run.restore()
 
     def train_dataloader(self) -> DataLoader:
-        s, world = self.s, self.trainer.world_size
-        self.batches = [
-            share(len(self.data), s.seed, k * s.batch, s.batch,
-                  self.global_rank, world)
-            for k in range(self.step, s.end)
-        ]  # fmt: skip
+        s = self.s
+        size = len(self.data)
+        batches = Batches(size, s.seed, s.batch, self.step, s.end)
+        self.ids = iter(batches)
         return DataLoader(
-            self.data, batch_sampler=self.batches, num_workers=s.workers,
+            self.data, batch_sampler=batches, num_workers=s.workers,
             generator=torch.Generator(),  # the other one is for dropout
         )  # fmt: skip
+
+    def on_train_start(self) -> None:
+        """Lightning has taken SIGTERM for itself by now, and leaves without a
+        checkpoint. Our listener is still there: it reads of the signal from a
+        pipe, whoever handles it."""
+        signal.signal(signal.SIGTERM, lambda *_: None)
 
     def training_step(self, batch: dict[str, Tensor], _: int) -> Tensor:
         self.rate = self.optimizer.param_groups[0]["lr"]
@@ -72,7 +76,7 @@ class Training(lightning.LightningModule):
     def on_train_batch_end(self, outputs: Any, batch: Any, index: int) -> None:
         self.step += 1
         at, loss = self.step * self.s.batch, float(outputs["loss"])
-        ids = self.batches[index]
+        ids = next(self.ids)
         self.leave = self.run.committed(self.step, at, ids, self.rate, loss)
         if self.leave:
             self.trainer.should_stop = True

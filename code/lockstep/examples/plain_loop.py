@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader
 from lockstep.exam.observe import observe
 from lockstep.exam.task import Model, Samples
 from lockstep.examples.settings import Settings, about, read, settle
-from lockstep.parallel.resume import share
-from lockstep.pieces import Stateful, attached
+from lockstep.pieces import Batches, Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
 
 
@@ -22,7 +21,6 @@ from lockstep.trainer.extensions.launcher import run_and_leave
 def train(s: Settings) -> int:
     """From wherever the run in `s.run_dir` is to its end; the exit code."""
     dist.init_process_group("gloo", timeout=s.timeout)
-    rank, world = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(s.seed)
     data, model = Samples(), Model()  # yours, and observe(model)
     ema = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
@@ -32,7 +30,8 @@ def train(s: Settings) -> int:
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, s.rate)
     scaler = torch.amp.GradScaler("cpu", enabled=s.fp16)
-    torch.manual_seed(s.seed * 1000 + rank)  # each rank its own dropout
+    # Each rank its own dropout.
+    torch.manual_seed(s.seed * 1000 + dist.get_rank())
     parts: dict[str, Stateful] = {
         "model": model, "optimizer": optimizer, "scheduler": scheduler,
         "scaler": scaler, "ema": ema,
@@ -41,10 +40,7 @@ def train(s: Settings) -> int:
     with attached(*run_is) as run:
         step = run.restore()
         # Which samples come next follows from the step, and from nothing else.
-        batches = [
-            share(len(data), s.seed, k * s.batch, s.batch, rank, world)
-            for k in range(step, s.end)
-        ]
+        batches = Batches(len(data), s.seed, s.batch, step, s.end)
         loader = DataLoader(
             data, batch_sampler=batches, num_workers=s.workers,
             generator=torch.Generator(),  # the other one is for dropout
