@@ -59,6 +59,25 @@ def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:
     assert ended.text.strip() == "all done"
 
 
+def test_forward_passes_in_a_closure_are_seen(tmp_path: Path) -> None:
+    """An optimizer that is given a closure runs the forward pass within its
+    step, as Lightning has it; samples, rate and state are told all the same."""
+    line = "    model(torch.tensor([[float(k), 1.0]])).sum().backward()\n"
+    assert line in OBSERVED
+    code = OBSERVED.replace(line, "").replace(
+        "optimizer.step()",
+        "optimizer.step(lambda: (lambda y: (y.backward(), y)[1])"
+        "(model(torch.tensor([[float(k), 1.0]])).sum()))",
+    )
+    ended, plain = run(tmp_path, code), run(tmp_path, OBSERVED)
+    assert ended.code == 0, ended.text
+    for one, other in zip(ended.steps, plain.steps, strict=True):
+        assert one.ids == other.ids
+        assert one.after == other.after
+        assert one.before["rates"] == other.before["rates"] == [1e-3]
+        assert one.before["optimizer"] == other.before["optimizer"]
+
+
 def test_outside_an_exam_nothing_is_observed() -> None:
     """`observe` leaves a model alone where no exam is held."""
     code = OBSERVED + "assert not model._forward_pre_hooks"

@@ -12,6 +12,8 @@ from .bench import Bench, ExamError
 from .questions import BY_ID, QUESTIONS, Result, Verdict
 from .scenarios import ASPECTS, SCENARIOS, Scenario
 
+# They ask whether two runs end alike, each after another disturbance.
+SAME_END = "boundary", "kill", "twice", "workers", "torn", "disk", "finished"
 TIMES = 3  # a failure is called one when it was seen this often
 
 
@@ -167,7 +169,8 @@ def judged(
 
 def settle(results: dict[str, Result]) -> None:
     """Say of each failure which others explain it: those that ask for what
-    differs, or an earlier one that differs in the same."""
+    differs, or an earlier one that differs in the same at the end. (That a
+    launch does not go on has many reasons.)"""
     failures = {n for n, r in results.items() if r.verdict.answer == "failed"}
     seen: dict[frozenset[str], str] = {}
     for name in [q.id for q in QUESTIONS if q.id in failures]:
@@ -179,9 +182,9 @@ def settle(results: dict[str, Result]) -> None:
             result.verdict = Verdict("not run", said)
         elif why and not own:
             result.same_as = tuple(sorted(why))
-        elif own in seen:
+        elif own in seen and name in SAME_END:
             result.same_as = (seen[own],)
         elif own:
             result.verdict.said = "; ".join(why[n] for n in why if n in own)
-            if own != {"goes-on"}:  # which has many reasons
+            if own != {"goes-on"} and name in SAME_END:
                 seen[own] = name

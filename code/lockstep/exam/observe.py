@@ -71,6 +71,7 @@ class Observer:
         self.ids, self.states = ids, states
         self.pending: list[int] = []  # trained on, but in no step yet
         self.before: dict[str, Any] = {}
+        self.entering: dict[str, Any] = {"optimizer": "", "rates": []}
         self.drew = False
         self.scaler: Any = None
         self.connection = socket.socket(socket.AF_UNIX)
@@ -116,12 +117,13 @@ class Observer:
             self.drew = self.drew or random_state() != self.random
 
     def on_step(self, optimizer: Optimizer, *_: Any) -> None:
-        """The last moment before a step."""
-        if self.counts(optimizer):
-            self.before["optimizer"] = optimizer_digest(optimizer)
-            self.before["rates"] = [
-                float(g["lr"]) for g in optimizer.param_groups
-            ]
+        """The last moment before a step; or before its forward passes too,
+        where they run in a closure."""
+        if self.optimizer in (None, optimizer):
+            self.entering = {
+                "optimizer": optimizer_digest(optimizer),
+                "rates": [float(g["lr"]) for g in optimizer.param_groups],
+            }
 
     def on_stepped(self, optimizer: Optimizer, *_: Any) -> None:
         """The step has counted."""
@@ -149,7 +151,7 @@ class Observer:
         scale = self.scaler and self.scaler.get_scale()
         record = {
             "event": event, "rank": rank, "world": world, "pid": os.getpid(),
-            "ids": ids, "before": self.before, "drew": self.drew,
+            "ids": ids, "before": self.before | self.entering, "drew": self.drew,
             "scale": scale, **more,
         }  # fmt: skip
         try:
