@@ -33,6 +33,7 @@ def run(
     peer: tyro.conf.Positional[str],
     python: str = sys.executable,
     only: tuple[str, ...] = (),
+    four: bool = True,
 ) -> int:
     """Examine a peer and write what was found into its folder.
 
@@ -40,9 +41,10 @@ def run(
         peer: the name of a folder here.
         python: the interpreter of the peer's environment.
         only: ask these questions, print the answers and write nothing.
+        four: ask a few of them on four ranks as well.
     """
     home, asked = HOME / peer, frozenset(only)
-    found = found_of(home / "adapter.py", python, asked)
+    found = found_of(home / "adapter.py", python, asked, four)
     if not only:
         write(found, home / "result.json")
     if (mended := home / "mended.py").exists():
@@ -58,12 +60,12 @@ def run(
 
 
 def found_of(
-    adapter: Path, python: str, only: frozenset[str]
+    adapter: Path, python: str, only: frozenset[str], four: bool = False
 ) -> dict[str, Any]:
     """What a result file holds: on two ranks, and briefly on four."""
     found = {**about(()), "versions": versions(adapter.parent, python)}
     found["ranks 2"] = examined(adapter, python, 2, only)
-    if not only:
+    if not only and four:
         found["ranks 4"] = examined(adapter, python, 4, FOUR)
     return found
 
