@@ -196,24 +196,28 @@ def machine(found: dict[str, Any]) -> str:
 def told(one: Peer) -> str:
     """A peer's section."""
     notes = one.notes
-    links = ", ".join(f"[{k}]({url})" for k, url in enumerate(notes.docs, 1))
-    lines = [
-        f"**How it was examined.** {notes.way}"
-        + (f" Its documentation: {links}." if links else ""),
-        f"**What it does well.** {notes.does_well}",
-    ]
+    links = ", ".join(
+        f"[{url.removeprefix('https://').partition('/')[0]} {k}]({url})"
+        for k, url in enumerate(notes.docs, 1)
+    )
+    where = f" What it follows: {links}." if links else ""
+    lines = [f"**How it was set up.** {notes.way.strip()}{where}"]
+    if notes.does_well:
+        lines.append(f"**What it does well.** {notes.does_well.strip()}")
     for failure in notes.failures:
         title = next(q.title for q in QUESTIONS if q.id == failure.question)
-        upstream = " ".join(f"[{u.says}]({u.url})." for u in failure.upstream)
-        state = "Passes then." if failure.mended else ""
-        lines.append(
-            f'??? failure "{title}"\n\n'
-            f"    {failure.seen} {upstream}\n\n"
-            f"    {failure.mend} {state}\n\n"
-            f"    To see it: `make exam PEER={one.folder}"
-            f" ONLY={failure.question}`"
+        threads = " ".join(
+            f"[{u.says.strip().rstrip('.')}]({u.url})."
+            for u in failure.upstream
         )
-    return "\n\n".join(line.rstrip() for line in lines) + "\n"
+        cure = failure.mend.strip() + (
+            " Passes then." if failure.mended else ""
+        )
+        again = f"`make exam PEER={one.folder} ONLY={failure.question}`"
+        paragraphs = failure.seen.strip(), threads, f"*Cure:* {cure}", again
+        body = "".join(f"\n\n    {p}" for p in paragraphs if p)
+        lines.append(f'??? failure "{title}: failed"{body}')
+    return "\n\n".join(lines) + "\n"
 
 
 def changes(was: dict[str, Any], now: dict[str, Any]) -> list[str]:
