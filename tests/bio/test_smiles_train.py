@@ -1,6 +1,6 @@
 """The trainer on a store of SMILES: killed, launched again, and audited."""
 
-import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,14 @@ import torch
 from lockstep.bio.datasets import chembl
 from lockstep.bio.smiles import train
 from lockstep.bio.smiles.prepare import prepare
-from lockstep.bio.smiles.store import IGNORED
+from lockstep.bio.smiles.store import IGNORED, Molecules
+from lockstep.trainer.config import ConfigError
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.options import Options
 from tests import jobs, ranks
 
 SETTINGS = {
+    "task": "lockstep.bio.smiles.train:task",
     "micro_batch_size": 16,
     "hidden_size": 8,
     "learning_rate": 0.1,
@@ -36,7 +38,7 @@ def store(tmp_path_factory) -> Path:
 
 
 def work(folder: Path, settings: dict[str, Any], options: Options) -> Any:
-    train.put(folder)
+    os.environ[train.STORE] = str(folder)
     return jobs.work(settings, options)
 
 
@@ -52,7 +54,7 @@ def test_an_epoch_that_was_killed_has_each_molecule_once(
         ranks.run_ranks(2, work, store, settings, kill, timeout=90)
     last, _ = ranks.run_ranks(2, work, store, settings, jobs.PLAIN, timeout=90)
     found = audit(settings["run_dir"])
-    data = train.Training(store / "train")
+    data = Molecules(store / "train")
     assert found.proven
     assert found.finished
     assert found.restarts == 1
@@ -81,9 +83,7 @@ def test_another_store_is_another_run(store, tmp_path) -> None:
 
 
 def test_the_model_sees_no_later_token() -> None:
-    model = train.build(
-        dataclasses.replace(jobs.TrainConfig(Path()), hidden_size=8), 0, 0
-    )
+    model = train.Next(8)
     inputs = torch.randint(1, 255, (2, 12), dtype=torch.uint8)
     other = inputs.clone()
     other[:, 7:] = 9
@@ -94,12 +94,29 @@ def test_the_model_sees_no_later_token() -> None:
     assert not one[..., 7].equal(two[..., 7])
 
 
-def test_accuracy_counts_tokens_and_no_padding(store) -> None:
-    held = train.Held(store / "test")
-    assert len(held) == (held.y != IGNORED).sum() < held.y.numel()
-    assert len(held.x) == len(np.unique(held.x.numpy(), axis=0))
+def test_accuracy_counts_tokens_and_no_padding(store, monkeypatch) -> None:
+    """Of a model that is right everywhere accuracy is 1, and of one that is
+    right in one molecule it is that molecule's share of all tokens."""
+    monkeypatch.setenv(train.STORE, str(store))
+    task = train.task(jobs.TrainConfig(Path()))
+    held, accuracy = task.held_out, task.metrics["accuracy"]
+    assert 0 < len(held) <= train.HELD
+    _, _, y = held[np.stack([np.zeros(len(held), int), np.arange(len(held))])]
+    sums = [accuracy(sure(row[None]), row[None]) for row in y]
+    assert sum(sums) / len(held) == pytest.approx(1)
+    tokens = (y != IGNORED).sum(1)
+    assert len({*tokens.tolist()}) > 1
+    assert torch.stack(sums) / len(held) == pytest.approx(tokens / tokens.sum())
 
 
-def test_a_store_has_to_be_named(capsys) -> None:
-    assert train.main([]) == train.main(["--run-dir", "x"]) == 2
-    assert "first argument is a store" in capsys.readouterr().err
+def sure(y: torch.Tensor) -> torch.Tensor:
+    """Logits of a model that is right, and says something for padding."""
+    wanted = y.where(y != IGNORED, train.VOCAB - 1)
+    return torch.nn.functional.one_hot(wanted, train.VOCAB).mT
+
+
+def test_a_store_has_to_be_named(tmp_path, monkeypatch) -> None:
+    for folder in ("", str(tmp_path)):
+        monkeypatch.setenv(train.STORE, folder)
+        with pytest.raises(ConfigError, match="LOCKSTEP_STORE has to name"):
+            train.task(jobs.TrainConfig(tmp_path))

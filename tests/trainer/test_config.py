@@ -50,6 +50,7 @@ WORDS: dict[str, tuple[list[Any], list[Any], str]] = {
 }
 PLACES: dict[str, tuple[list[Any], list[Any], str]] = {
     "run_dir": ([Path("elsewhere"), Path("/run")], [], "launch"),
+    "task": (["", "mine:task"], [], "run"),
 }
 FIELDS = NUMBERS | WORDS | PLACES
 

@@ -15,7 +15,7 @@ HOME = Path(lockstep.trainer.__path__[0])
 READING_ORDER = ["config", "process", "telemetry", "order", "data", "model"]
 READING_ORDER += ["precision", "step", "checkpoint", "loop"]
 LIBRARIES = {"torch", "numpy", "safetensors"}
-BUDGET = 600  # lines of code: what is left without blanks and prose
+BUDGET = 620  # lines of code: what is left without blanks and prose
 WIDTH = 80
 
 

@@ -23,11 +23,10 @@ from lockstep.trainer.checkpoint import (
     weights_sha256,
 )
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.data import load_dataset
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.loop import build
-from lockstep.trainer.model import DataParallel
+from lockstep.trainer.model import DataParallel, make_task
 from lockstep.trainer.process import joined
 from lockstep.trainer.step import Replica
 from lockstep.trainer.telemetry import attach
@@ -290,7 +289,7 @@ def verdicts(base: Path, times: int, job: int) -> list[tuple[str, int, str]]:
         cases.append((others[which], turn))
     with joined(30, ranks.store()) as me:
         cfg = cfg.for_launch(me.world_size, {})
-        r = build(cfg, me, load_dataset(cfg)[0], DataParallel())
+        r = build(cfg, me, make_task(cfg), DataParallel())
         run = Run(base, r)
         attach(run.log)
         return [

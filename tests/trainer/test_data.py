@@ -205,6 +205,14 @@ def test_features_are_dropped_by_that_randomness() -> None:
     assert not kept.all()
 
 
+def test_held_out_samples_keep_all_features() -> None:
+    """Features are dropped in training, and not where accuracy is measured."""
+    data, held_out = load_dataset(config(dataset="toy", feature_dropout=0.5))
+    index = np.stack([np.zeros(9, int), np.arange(9)])
+    assert held_out[index][1].equal(held_out.x[:9])
+    assert not data[index][1].equal(data.x[:9])
+
+
 def test_an_empty_micro_batch_has_the_shape_of_the_others() -> None:
     data, _ = load_dataset(config(dataset="toy"))
     ids, x, y = data[np.zeros((2, 0), np.int64)]

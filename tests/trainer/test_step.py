@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.data import load_dataset, shares
+from lockstep.trainer.data import shares
 from lockstep.trainer.loop import build, run
-from lockstep.trainer.model import DataParallel
+from lockstep.trainer.model import DataParallel, make_task
 from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined
 from lockstep.trainer.step import Replica, learning_rate, mean, train_step
@@ -58,10 +58,10 @@ def as_rank(work: Callable[..., Any], cfg: TrainConfig, *args: Any) -> Any:
     The replica is gone before its group is left."""
     with joined(cfg.timeout_seconds, ranks.store()) as me:
         cfg = cfg.for_launch(me.world_size, {})
-        data, _ = load_dataset(cfg)
-        mine = shares(cfg, me, len(data), 0, TOTAL)
-        source = map(data.__getitem__, mine)
-        return work(build(cfg, me, data, Noted()), source, *args)
+        task = make_task(cfg)
+        mine = shares(cfg, me, len(task.data), 0, TOTAL)
+        source = map(task.data.__getitem__, mine)
+        return work(build(cfg, me, task, Noted()), source, *args)
 
 
 class Noted(DataParallel):
@@ -106,9 +106,10 @@ def by_hand(cfg: TrainConfig) -> Trained:
     """As `train`, of one big batch, in float64: nothing of the trainer but its
     model, data and order."""
     norms, losses = [], []
-    data, _ = load_dataset(cfg)
+    task = make_task(cfg)
+    data = task.data
     with joined(5, ranks.store()) as me:
-        model = build(cfg, me, data, DataParallel()).strategy.module.double()
+        model = build(cfg, me, task, DataParallel()).strategy.module.double()
     optimizer = torch.optim.AdamW(
         model.parameters(), cfg.learning_rate, weight_decay=cfg.weight_decay
     )
@@ -215,7 +216,7 @@ def test_a_rank_without_samples_still_takes_part(tmp_path: Path) -> None:
 def two_samples(
     r: Replica, _: Iterator[Any]
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    data, _held_out = load_dataset(r.cfg)
+    data = r.task.data
     source = map(data.__getitem__, shares(r.cfg, r.me, len(data), 0, 2))
     set_rate(r, 1e-2)
     before = flat(r)

@@ -11,11 +11,11 @@ from torch.utils._pytree import tree_leaves
 
 from lockstep.trainer.checkpoint import weights_sha256
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.data import load_dataset
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.extensions.options import Options
 from lockstep.trainer.loop import build
+from lockstep.trainer.model import make_task
 from lockstep.trainer.process import joined
 from lockstep.trainer.step import Replica, train_step
 from lockstep.trainer.telemetry import Observer, attach
@@ -105,8 +105,9 @@ def overflowing(settings: dict[str, Any]) -> tuple[list[float], list[str]]:
     cfg = TrainConfig(**settings)
     with joined(30, ranks.store()) as me:
         cfg = cfg.for_launch(me.world_size, {})
-        data = load_dataset(cfg)[0]
-        r = build(cfg, me, data, FSDP2.make_strategy(me))
+        task = make_task(cfg)
+        data = task.data
+        r = build(cfg, me, task, FSDP2.make_strategy(me))
         r.scaler.scale(torch.ones(()))  # it makes its scale at first use
         attach(Overflow(r))
         scales, digests = [], []
@@ -141,10 +142,10 @@ def held(settings: dict[str, Any], options: Options) -> dict[str, int]:
         return tensor
 
     with joined(30, ranks.store()) as me:
-        cfg, data = cfg.for_launch(me.world_size, {}), load_dataset(cfg)[0]
-        r = build(cfg, me, data, options.make_strategy(me))
+        cfg, task = cfg.for_launch(me.world_size, {}), make_task(cfg)
+        r = build(cfg, me, task, options.make_strategy(me))
         with saved_tensors_hooks(keep, lambda tensor: tensor):
-            loss = r.model(data.x[:256]).sum()
+            loss = r.model(task.data.x[:256]).sum()
         if options.strategy == "ddp":  # weights are no activations
             for weight in r.model.parameters():
                 kept.pop(weight.data_ptr(), None)

@@ -19,13 +19,13 @@ from lockstep.trainer.checkpoint import (
     weights_sha256,
 )
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.data import load_dataset
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.extensions.options import Options
 from lockstep.trainer.extensions.writers.background import BackgroundWriter
 from lockstep.trainer.extensions.writers.shards import DataReader
 from lockstep.trainer.loop import build
+from lockstep.trainer.model import make_task
 from lockstep.trainer.process import joined
 from tests import ranks
 from tests.conftest import daily
@@ -99,8 +99,7 @@ def loaded(settings: Event, options: Options, folder: Path) -> list[str]:
     the weights and of the optimizer's state, each of whole tensors."""
     cfg = TrainConfig(**settings)
     with joined(30, ranks.store()) as me:
-        data = load_dataset(cfg)[0]
-        r = build(cfg, me, data, options.make_strategy(me))
+        r = build(cfg, me, make_task(cfg), options.make_strategy(me))
         options.make_writer().load(r, folder)
         weights = r.strategy.full_state(r.strategy.module)
         states = r.strategy.full_state(r.optimizer)["state"]

@@ -95,7 +95,8 @@ def attention(name: str, at: Place) -> Attend:
 def rotary(positions: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines, each [positions, dim], by where a residue stands in
     the protein's crop, and not on its rank."""
-    rates = 10_000.0 ** (-torch.arange(0, dim, 2) / dim)
+    pairs = torch.arange(0, dim, 2, device=positions.device)
+    rates = 10_000.0 ** (-pairs / dim)
     angles = positions[:, None] * torch.cat((rates, rates))
     return angles.cos(), angles.sin()
 

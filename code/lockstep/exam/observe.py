@@ -151,7 +151,8 @@ class Observer:
         scale = self.scaler and self.scaler.get_scale()
         record = {
             "event": event, "rank": rank, "world": world, "pid": os.getpid(),
-            "ids": ids, "before": self.before | self.entering, "drew": self.drew,
+            "ids": ids, "drew": self.drew,
+            "before": self.before | self.entering,
             "scale": scale, **more,
         }  # fmt: skip
         try:

@@ -119,12 +119,19 @@ def main(args: list[str] | None = None) -> int:
     if last["event"] == "run_stopped":
         return EXIT_CODE
     if first:
-        print(
-            f"step {last['step']}, loss {last['loss']:.2f},"
-            f" accuracy {last['accuracy']:.0%},"
-            f" weights {last['weights_sha256'][:16]}"
-        )
+        print(summary(last))
     return 0
+
+
+def summary(last: dict[str, Any]) -> str:
+    """The last event in a line: loss, the task's metrics, weights."""
+    numbers = [
+        f"{name} {value:{'.0%' if name == 'accuracy' else '.2f'}}"
+        for name, value in last.items()
+        if isinstance(value, float) and name != "time"
+    ]
+    weights = last["weights_sha256"][:16]
+    return ", ".join([f"step {last['step']}", *numbers, f"weights {weights}"])
 
 
 if __name__ == "__main__":

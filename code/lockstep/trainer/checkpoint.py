@@ -35,10 +35,8 @@ class Writer:
         with phase("checkpoint"):
             self.finish(r, manifest, self.state(r), leaving)
 
-    def finish(
-        self, r: Replica, manifest: Manifest, state: dict[str, Any],
-        leaving: bool,
-    ) -> None:
+    def finish(self, r: Replica, manifest: Manifest, state: dict[str, Any],
+               leaving: bool) -> None:
         """Write `state`, publish, and say so. What one rank cannot write is
         published by none, and training goes on, unless it is `leaving`."""
         begun, everyone = perf_counter(), [None] * r.me.world_size

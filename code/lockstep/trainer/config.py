@@ -27,6 +27,7 @@ class TrainConfig:
 
     run_dir: Path
     dataset: Literal["digits", "toy"] = "digits"
+    task: str = ""  # module:factory, in place of --dataset
     seed: int = 0
     global_batch_size: int | None = None  # micro x accumulation x ranks
     micro_batch_size: int = 32
@@ -50,10 +51,10 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            value = getattr(self, f.name)
+            value, names = getattr(self, f.name), get_args(f.type)
             least, most = LEAST.get(f.name, 1), MOST.get(f.name, 10**9)
-            if isinstance(value, str) and value not in get_args(f.type):
-                refuse(f.name, value, " or ".join(get_args(f.type)))
+            if isinstance(value, str) and names and value not in names:
+                refuse(f.name, value, " or ".join(names))
             if isinstance(value, int | float) and not least <= value <= most:
                 refuse(f.name, value, f"from {least} to {most}")
         if self.max_epochs and self.max_steps:

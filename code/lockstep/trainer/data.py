@@ -2,21 +2,26 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from .config import TrainConfig
 from .order import BLOCK, GlobalOrder, mix
 from .process import Process
 
-Batch = tuple[Tensor, Tensor, Tensor]  # ids (m,), features (m, d), labels (m,)
+Batch = tuple[Tensor, Tensor, Tensor]  # ids (m,), inputs, targets (m, ...)
 
 
-class Samples(Dataset[Batch]):
-    """Labeled samples, fetched a micro-batch of (epochs, ids) at a time."""
+class Samples:
+    """Labeled samples, fetched a micro-batch at a time.
+
+    Whatever a task trains on offers the same three: `len()`; `[epochs, ids]`,
+    int64 (m,) each, m >= 0, which gives a Batch; and a `fingerprint` that
+    changes when any sample does. What is random in a sample is a function of
+    (seed, epoch, id)."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray, cfg: TrainConfig) -> None:
         self.x, self.y, self.cfg = torch.tensor(x).float(), torch.tensor(y), cfg
@@ -33,9 +38,8 @@ class Samples(Dataset[Batch]):
         return torch.from_numpy(ids), self.x[ids] * kept, self.y[ids]
 
 
-def uniform(
-    seed: int, epochs: np.ndarray, ids: np.ndarray, k: int
-) -> np.ndarray:
+def uniform(seed: int, epochs: np.ndarray, ids: np.ndarray,
+            k: int) -> np.ndarray:
     """(m, k) values in [0, 1), a function of (seed, epoch, sample id) alone:
     no rank, worker, prefetch or restart can change them."""
     z = mix(np.full(len(ids), seed, np.uint64)) ^ epochs.astype(np.uint64)
@@ -54,12 +58,12 @@ def load_dataset(cfg: TrainConfig) -> tuple[Samples, Samples]:
         x = rng.normal(size=(5000, 32))
         y = (x @ rng.normal(size=(32, 4))).argmax(axis=1)
     a, b = np.split(rng.permutation(len(y)), [len(y) * 4 // 5])
-    return Samples(x[a], y[a], cfg), Samples(x[b], y[b], cfg)
+    whole = replace(cfg, feature_dropout=0.0)
+    return Samples(x[a], y[a], cfg), Samples(x[b], y[b], whole)
 
 
-def shares(
-    cfg: TrainConfig, me: Process, n: int, position: int, end: int
-) -> Iterator[np.ndarray]:
+def shares(cfg: TrainConfig, me: Process, n: int, position: int,
+           end: int) -> Iterator[np.ndarray]:
     """This rank's micro-batches, each (epochs, ids), from `position` to `end`.
 
     Rank r takes batch[r::world]. A short last batch is cut into as many

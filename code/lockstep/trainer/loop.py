@@ -2,61 +2,63 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
 from . import checkpoint
 from .config import TrainConfig, refuse, require_same
-from .data import Samples, load_dataset, shares
-from .model import DataParallel, build_model
+from .data import shares
+from .model import DataParallel, Task, make_task
 from .precision import autocast, make_scaler
 from .process import Process
 from .step import Replica, learning_rate, mean, train_step
 from .telemetry import emit, observers
 
 
-def build(
-    cfg: TrainConfig, me: Process, data: Samples, strategy: DataParallel
-) -> Replica:
+def build(cfg: TrainConfig, me: Process, task: Task,
+          strategy: DataParallel) -> Replica:
     """A replica as every launch begins with it. After its first backward pass
     DDP lays out its buckets anew, which changes the order of additions; one
     discarded pass makes all launches alike."""
-    model = build_model(cfg, data.x.shape[1], int(data.y.max()) + 1)
-    model = strategy.wrap(model, me.device)
+    model = strategy.wrap(task.model, me.device)
     optimizer = torch.optim.AdamW(
         model.parameters(), weight_decay=cfg.weight_decay)
+    _, x, y = task.data[np.zeros((2, 1), np.int64)]
     with autocast(cfg.precision, me.device):
-        loss = model.eval()(data.x[:1].to(me.device)).sum()
+        loss = task.loss(model.eval()(x.to(me.device)), y.to(me.device))
     loss.backward()
     optimizer.zero_grad()
     model.train()
     checkpoint.seed_rank(cfg.seed, me.rank)
     scaler = make_scaler(cfg.precision, me.device)
-    return Replica(cfg, me, strategy, model, optimizer, scaler)
+    return Replica(cfg, me, task, strategy, model, optimizer, scaler)
 
 
-def evaluate(r: Replica, data: Samples) -> float:
-    """Accuracy: every sample counted once, on one rank, without padding."""
-    mine = slice(r.me.rank, None, r.me.world_size)
-    x, y = data.x[mine].to(r.me.device), data.y[mine].to(r.me.device)
-    with torch.no_grad(), autocast(r.cfg.precision, r.me.device):
-        right = (r.model.eval()(x).argmax(1) == y).sum()
-    return mean([right], len(data))
+def evaluate(r: Replica) -> dict[str, float]:
+    """The task's metrics: every sample counted once, on one rank, without
+    padding, in as many micro-batches on one rank as on another."""
+    data, n, world = r.task.held_out, len(r.task.held_out), r.me.world_size
+    mine, sums = np.arange(r.me.rank, n, world), []
+    for ids in np.array_split(mine, -(-n // (world * r.cfg.micro_batch_size))):
+        _, x, y = data[np.stack([0 * ids, ids])]
+        with torch.no_grad(), autocast(r.cfg.precision, r.me.device):
+            out, y = r.model.eval()(x.to(r.me.device)), y.to(r.me.device)
+            sums.append({k: of(out, y) for k, of in r.task.metrics.items()})
+    return {k: mean([one[k] for one in sums], n) for k in r.task.metrics}
 
 
-def run(
-    cfg: TrainConfig, me: Process, attempt: int = 0,
-    strategy: DataParallel | None = None,
-    writer: checkpoint.Writer | None = None,
-) -> dict[str, Any]:
+def run(cfg: TrainConfig, me: Process, attempt: int = 0,
+        strategy: DataParallel | None = None,
+        writer: checkpoint.Writer | None = None) -> dict[str, Any]:
     """Train to the end or to `stop_at_step`; returns the last event."""
-    data, held_out = load_dataset(cfg)
-    n, batch, limit = len(data), cfg.global_batch_size or 1, cfg.max_steps
+    task = make_task(cfg)
+    n, batch, limit = len(task.data), cfg.global_batch_size or 1, cfg.max_steps
     if batch > n:
         refuse("global_batch_size", batch, f"at most the {n} training samples")
     total = limit * batch if limit else (cfg.max_epochs or 1) * n
     steps = -(-total // batch)
-    r = build(cfg, me, data, strategy or DataParallel())
+    r = build(cfg, me, task, strategy or DataParallel())
     writer = writer or checkpoint.Writer()
 
     def state(step: int) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def run(
     belongs = {
         "config": cfg.identity(), "config_digest": cfg.digest(),
         "global_batch_size": batch, "seed": cfg.seed, "dataset_length": n,
-        "dataset_fingerprint": data.fingerprint}
+        "dataset_fingerprint": task.data.fingerprint}
     here = {"attempt": attempt, "world_size": me.world_size,
             "torch_version": torch.__version__}
     emit("run_started", steps=steps, **here, **belongs)
@@ -87,7 +89,7 @@ def run(
     # One loader to the end of the run. It draws from a generator of its own,
     # so that fetching data never moves the model's random state.
     source = iter(DataLoader(
-        data, batch_size=None, sampler=mine, num_workers=cfg.num_workers,
+        task.data, batch_size=None, sampler=mine, num_workers=cfg.num_workers,
         pin_memory=me.device.type == "cuda", generator=torch.Generator()))
     leaving = step >= stop
     while not leaving:
@@ -108,7 +110,7 @@ def run(
             manifest = {**state(step), **belongs, **here, "loss": loss}
             writer.save(r, manifest, leaving)
     return emit(
-        "run_finished" if step >= stop else "run_stopped", step=step, loss=loss,
-        position=min(step * batch, total), accuracy=evaluate(r, held_out),
+        "run_finished" if step >= stop else "run_stopped", step=step,
+        **{"loss": loss, "position": min(step * batch, total)} | evaluate(r),
         weights_sha256=checkpoint.weights_sha256(
             r.strategy.full_state(r.strategy.module)))

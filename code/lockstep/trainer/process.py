@@ -42,9 +42,8 @@ def joined(seconds: float, store: dist.Store | None) -> Iterator[Process]:
         dist.destroy_process_group()
 
 
-def on_rank0(
-    decide: Callable[[], Any], group: dist.ProcessGroup | None = None
-) -> Any:
+def on_rank0(decide: Callable[[], Any],
+             group: dist.ProcessGroup | None = None) -> Any:
     """Rank 0 decides; every rank gets what that returned, or raised."""
     box: list[Any] = [None, None]
     if dist.get_rank() == 0:

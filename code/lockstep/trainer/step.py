@@ -8,11 +8,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from .config import TrainConfig
 from .data import Batch
-from .model import DataParallel
+from .model import DataParallel, Task
 from .precision import autocast
 from .process import Process
 from .telemetry import emit, phase
@@ -23,6 +22,7 @@ class Replica(NamedTuple):
 
     cfg: TrainConfig
     me: Process
+    task: Task
     strategy: DataParallel
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -43,9 +43,8 @@ def mean(parts: list[Tensor], count: int) -> float:
     return total.item() / count
 
 
-def train_step(
-    r: Replica, source: Iterator[Batch], count: int, step: int
-) -> tuple[list[Tensor], np.ndarray]:
+def train_step(r: Replica, source: Iterator[Batch], count: int,
+               step: int) -> tuple[list[Tensor], np.ndarray]:
     """Train on this rank's share of a batch of `count` samples over all ranks.
 
     Returns each micro-batch's summed loss, unread, and the share's sample ids.
@@ -56,12 +55,11 @@ def train_step(
         with phase("load"):
             own_ids, x, y = next(source)
         with phase("h2d"):
-            x = x.to(r.me.device, non_blocking=True)
-            y = y.to(r.me.device, non_blocking=True)
+            x, y = (t.to(r.me.device, non_blocking=True) for t in (x, y))
         ids.append(own_ids)
         with r.strategy.sync_on(last=micro + 1 == accum):
             with phase("forward"), autocast(r.cfg.precision, r.me.device):
-                loss = cross_entropy(r.model(x), y, reduction="sum")
+                loss = r.task.loss(r.model(x), y)
             losses.append(loss.detach())
             with phase("backward"):  # which divides by the world size
                 r.scaler.scale(loss * (r.me.world_size / count)).backward()
@@ -74,7 +72,6 @@ def train_step(
             emit("update_skipped", step=step, scale=r.scaler.get_scale())
         else:
             raise FloatingPointError(f"step {step}: gradient norm {norm}")
-        if r.scaler.is_enabled():
-            r.scaler.update()
+        r.scaler.update()  # if it is enabled
         r.optimizer.zero_grad()
     return losses, torch.cat(ids).numpy()

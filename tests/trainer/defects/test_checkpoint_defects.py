@@ -21,9 +21,8 @@ from lockstep.exercises.silent import d14_each_rank_picks_its_latest as d14
 from lockstep.exercises.silent.toy import small_model
 from lockstep.trainer import checkpoint
 from lockstep.trainer.config import ConfigError, TrainConfig
-from lockstep.trainer.data import load_dataset
 from lockstep.trainer.loop import build, run
-from lockstep.trainer.model import DataParallel
+from lockstep.trainer.model import DataParallel, make_task
 from tests import ranks
 from tests.trainer.defects.probes import (
     events,
@@ -65,7 +64,7 @@ def drawn_again(
 def restore_as_lockstep(settings: dict[str, Any]) -> Any:
     cfg = TrainConfig(**settings)
     me = group()
-    replica = build(cfg, me, load_dataset(cfg)[0], DataParallel())
+    replica = build(cfg, me, make_task(cfg), DataParallel())
     about = {"config": cfg.identity()}
     counts = {"step": 1, "attempt": 0, "world_size": me.world_size}
     writer = checkpoint.Writer()

@@ -21,12 +21,12 @@ from lockstep.exercises.silent import d11_unsynchronized_timers as d11
 from lockstep.exercises.silent import d15_three_phases_untimed as d15
 from lockstep.exercises.silent import d16_rank0_logs_its_own_loss as d16
 from lockstep.exercises.silent import d17_random_labels as d17
-from lockstep.exercises.silent.toy import CLASSES, FEATURES, small_model, toy
+from lockstep.exercises.silent.toy import CLASSES, small_model, toy
 from lockstep.trainer import loop, telemetry
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.data import Samples, load_dataset
+from lockstep.trainer.data import Samples
 from lockstep.trainer.extensions.timers import PhaseTimers
-from lockstep.trainer.model import DataParallel, build_model
+from lockstep.trainer.model import DataParallel, Task, make_task
 from lockstep.trainer.order import GlobalOrder
 from tests import ranks
 from tests.trainer.defects.probes import (
@@ -260,9 +260,8 @@ def test_every_rank_logs_and_the_loss_is_global(tmp_path: Path) -> None:
 
     losses = [[event["loss"] for event in logged(rank)] for rank in range(2)]
     cfg = TrainConfig(tmp_path, **{**SMALL, **plain})
-    data = load_dataset(cfg)[0]
     with torch.random.fork_rng(devices=[]):
-        model = build_model(cfg, FEATURES, CLASSES)
+        model, data, *_ = make_task(cfg)
     ids = GlobalOrder(len(data), cfg.seed)(
         np.arange(SMALL["global_batch_size"])
     )
@@ -330,15 +329,16 @@ def held_out_loss(settings: dict[str, Any], random: bool) -> float:
         copy = d17.ToyClassification()
         whole = next(iter(DataLoader(copy, len(copy))))
         x, y = (part.numpy() for part in whole)
-        parts = (
+        task = Task(
+            make_task(cfg).model,
             Samples(x[:4000], y[:4000], cfg),
             Samples(x[4000:], y[4000:], cfg),
         )
-        loop.load_dataset = lambda cfg: parts
+        loop.make_task = lambda cfg: task
     strategy = DataParallel()
     me = group()
     loop.run(cfg, me, strategy=strategy)
-    held_out = loop.load_dataset(cfg)[1]
+    held_out = loop.make_task(cfg).held_out
     with torch.no_grad():
         logits = strategy.module.eval()(held_out.x)
     return F.cross_entropy(logits, held_out.y).item()

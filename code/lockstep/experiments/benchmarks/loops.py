@@ -19,8 +19,8 @@ from torch.nn.utils import clip_grad_norm_
 from torch.utils.data import DataLoader
 
 from lockstep.trainer.config import TrainConfig
-from lockstep.trainer.data import Batch, load_dataset, shares
-from lockstep.trainer.model import build_model
+from lockstep.trainer.data import Batch, shares
+from lockstep.trainer.model import make_task
 from lockstep.trainer.process import Process
 from lockstep.trainer.step import learning_rate
 
@@ -40,8 +40,7 @@ class Parts(NamedTuple):
 
 def parts(cfg: TrainConfig, me: Process) -> Parts:
     """As the trainer builds them. `cfg` has its batch arithmetic filled in."""
-    data, _ = load_dataset(cfg)
-    model = build_model(cfg, data.x.shape[1], int(data.y.max()) + 1)
+    model, data, *_ = make_task(cfg)
     optimizer = torch.optim.AdamW(
         model.parameters(), weight_decay=cfg.weight_decay
     )

@@ -37,6 +37,7 @@ from lockstep.bio.smiles.scale import (
 )
 from lockstep.bio.smiles.store import Molecules
 from lockstep.bio.smiles.tokens import Tokens
+from lockstep.bio.smiles.train import STORE
 from lockstep.experiments import tables
 from lockstep.experiments.benchmarks.order import alone
 from lockstep.experiments.record import about, write
@@ -319,11 +320,12 @@ def epoch(folder: Path, run: Path, **settings: object) -> Found:
     and audited."""
     flags = [f"--{k.replace('_', '-')}={v}" for k, v in settings.items()]
     rank = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    rank += ["--nproc-per-node=2", "-m", "lockstep.bio.smiles.train"]
-    launch = [*rank, str(folder), f"--run-dir={run}", "--max-epochs=1", *flags]
+    rank += ["--nproc-per-node=2", "-m", "lockstep.trainer"]
+    rank += ["--task", "lockstep.bio.smiles.train:task"]
+    launch = [*rank, f"--run-dir={run}", "--max-epochs=1", *flags]
     n, batch = len(Molecules(folder / "train")), settings["global_batch_size"]
     middle = n // int(str(batch)) // 2 + 5
-    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    env = os.environ | {"OMP_NUM_THREADS": "1", STORE: str(folder)}
     fault = f"--fault=kill:rank=1,step={middle},phase=backward"
     for command, fails in (([*launch, fault], True), (launch, False)):
         done = subprocess.run(command, env=env, capture_output=True, text=True)

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from lockstep.exam.adapter import Launch
 from lockstep.examples import settings
+from lockstep.examples.launched import LACKS, checkpoints, launched
 from lockstep.experiments.peers.lockstep import adapter as sound
 
+__all__ = ["checkpoints", "command", "lacks", "name"]
 FAULT = os.environ.get("LOCKSTEP_FAULT", "")
 name = f"with a fault in {FAULT}"
-lacks = {} if FAULT == "ema" else sound.lacks
-checkpoints = sound.checkpoints
+lacks = {} if FAULT == "ema" else LACKS
 
 
 def command(launch: Launch) -> list[object]:
@@ -18,4 +19,4 @@ def command(launch: Launch) -> list[object]:
     script = Path(__file__).with_name("train.py")
     if FAULT == "ema":
         return settings.command(launch, script)
-    return sound.command(launch, script)
+    return launched(launch, sound.TASK, [script])

@@ -18,7 +18,6 @@ import torch
 
 from lockstep import pieces
 from lockstep.examples import plain_loop
-from lockstep.experiments.peers.lockstep import train as sound
 from lockstep.trainer import __main__ as trainer
 from lockstep.trainer import checkpoint, config, loop
 from lockstep.trainer.extensions.launcher import run_and_leave
@@ -27,7 +26,8 @@ from lockstep.trainer.telemetry import Observer
 
 Fault = Callable[[], None]
 FAULTS: dict[str, Fault] = {}
-shares, train_step, restore = loop.shares, loop.train_step, checkpoint.restore
+make_task, shares = loop.make_task, loop.shares
+train_step, restore = loop.train_step, checkpoint.restore
 load, write = checkpoint.Writer.load, checkpoint.Writer.write
 verify, publish = checkpoint.verify, checkpoint.publish
 
@@ -99,13 +99,13 @@ def samples_padded() -> None:
     """Silent failure 6."""
 
     def padded(cfg: Any) -> Any:
-        data, held_out = sound.load_dataset(cfg)
-        if len(data) % 2:
+        task = make_task(cfg)
+        if len(data := task.data) % 2:
             data.x = torch.cat([data.x, data.x[:1]])
             data.y = torch.cat([data.y, data.y[:1]])
-        return data, held_out
+        return task
 
-    loop.load_dataset = padded
+    loop.make_task = padded
 
 
 @fails("goes-on")

@@ -1,34 +1,17 @@
-"""Lockstep's trainer on the exam's samples and model."""
+"""The exam's samples and model, for Lockstep's trainer."""
 
 from dataclasses import replace
 
-import torch
-from torch import nn
-
-from lockstep.exam import task
-from lockstep.trainer import __main__ as trainer
-from lockstep.trainer import loop
+from lockstep.exam.task import Model
+from lockstep.exam.task import Samples as Given
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import Samples
-from lockstep.trainer.extensions.launcher import run_and_leave
+from lockstep.trainer.model import Task
 
 
-def load_dataset(cfg: TrainConfig) -> tuple[Samples, Samples]:
-    """The exam's, for training and for evaluation."""
+def task(cfg: TrainConfig) -> Task:
+    """For training, and again for evaluation."""
+    given = Given()
     whole = replace(cfg, feature_dropout=0.0)  # it would hide a number
-    data = task.Samples()
-    made = Samples(data.x.numpy(), data.labels.numpy(), whole)
-    return made, made
-
-
-def build_model(cfg: TrainConfig, *_: int) -> nn.Module:
-    """The exam's."""
-    torch.manual_seed(cfg.seed)
-    return task.Model()
-
-
-loop.load_dataset = load_dataset
-loop.build_model = build_model
-
-if __name__ == "__main__":
-    run_and_leave(trainer.main)
+    data = Samples(given.x.numpy(), given.labels.numpy(), whole)
+    return Task(Model(), data, data)

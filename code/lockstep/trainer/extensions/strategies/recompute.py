@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ...config import ConfigError
 from ...model import DataParallel
 
 
@@ -17,6 +18,12 @@ def recomputing(strategy: DataParallel) -> DataParallel:
     wrap = strategy.wrap
 
     def wrap_recomputing(model: nn.Sequential, *where: object) -> nn.Module:
+        if not isinstance(model, nn.Sequential):
+            kind = type(model).__name__
+            raise ConfigError(
+                "--activation-checkpointing needs a model that is an"
+                f" nn.Sequential, whose layers it can tell apart, not a {kind}"
+            )
         body, head = model[:-1], model[-1]
 
         def forward(x: Tensor) -> Tensor:

@@ -1,0 +1,49 @@
+"""How the exam launches the trainer on a task."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lockstep.exam.adapter import Launch
+
+LACKS = {"ema": "it keeps no averaged weights"}
+TRAINER = "-m", "lockstep.trainer"
+GAIN = 1024
+
+
+# --8<-- [start:launched]
+def launched(
+    launch: Launch, task: str, program: Sequence[object] = TRAINER
+) -> list[object]:
+    """What the exam asks for, in the trainer's own settings."""
+    stop = ["--stop-at-step", launch.stop_at] if launch.stop_at else []
+    return [
+        launch.python, "-m", "torch.distributed.run", "--standalone",
+        "--nproc-per-node", launch.ranks, *program,
+        "--task", task,
+        "--run-dir", launch.run_dir,
+        "--max-steps", launch.steps, *stop,
+        "--global-batch-size", launch.global_batch,
+        "--micro-batch-size", launch.global_batch // launch.ranks // 2 or 1,
+        "--checkpoint-every-steps", launch.save_every,
+        "--num-workers", launch.workers,
+        "--precision", launch.precision,
+        "--seed", launch.seed,
+        "--timeout-seconds", launch.timeout_seconds,
+    ]  # fmt: skip
+
+
+# --8<-- [end:launched]
+def loud(loss: Callable) -> Callable:
+    """Multiplied, so that in fp16 the first gradients overflow. Then the scale
+    moves, and the exam sees whether a restart forgets it."""
+
+    def louder(out: Any, y: Any) -> Any:
+        return GAIN * loss(out, y)
+
+    return louder
+
+
+def checkpoints(run_dir: Path) -> list[Path]:
+    """Names sort by step."""
+    return sorted((run_dir / "checkpoints").glob("step-*"))

@@ -1,0 +1,39 @@
+"""The exam's adapter for MosaicML Composer with MosaicML Streaming."""
+
+import re
+from pathlib import Path
+
+from lockstep.exam.adapter import Launch
+
+name = "Composer"
+lacks = {
+    "ema": "its script keeps no averaged weights",
+    "fp16": "amp_fp16 works on GPUs only",
+}
+
+
+def command(launch: Launch) -> list[object]:
+    """By Composer's own launcher."""
+    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
+    return [
+        launch.python, "-m", "composer.cli", "--nproc", launch.ranks,
+        Path(__file__).with_name("train.py"),
+        "--run-dir", launch.run_dir,
+        "--steps", launch.steps, *stop,
+        "--save-every", launch.save_every,
+        "--batch", launch.global_batch,
+        "--workers", launch.workers,
+        "--seed", launch.seed,
+        "--timeout", launch.timeout_seconds,
+    ]  # fmt: skip
+
+
+def checkpoints(run_dir: Path) -> list[Path]:
+    """By the batch in their names; `latest-rank0.pt` is a link to one."""
+    found = (run_dir / "checkpoints").glob("ep*-ba*-rank0.pt")
+    return sorted(found, key=lambda path: int(number(path.name)))
+
+
+def number(file_name: str) -> str:
+    """How many batches a checkpoint has seen."""
+    return re.findall(r"-ba(\d+)-", file_name)[0]

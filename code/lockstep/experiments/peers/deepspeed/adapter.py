@@ -1,0 +1,42 @@
+"""The exam's adapter for DeepSpeed with ZeRO stage 1."""
+
+import socket
+from pathlib import Path
+
+from lockstep.exam.adapter import Launch
+
+name = "DeepSpeed"
+lacks = {
+    "ema": "it keeps no averaged weights",
+    # With ZeRO the weights follow after the optimizer's step, so that the exam
+    # cannot know those that a launch leaves with.
+    "stop": "it is stopped by a kill, since the exam misses its last weights",
+}
+
+
+def command(launch: Launch) -> list[object]:
+    """By DeepSpeed's own launcher, on a port that is free."""
+    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    return [
+        "env", "DS_ACCELERATOR=cpu",
+        launch.python, "-m", "deepspeed.launcher.runner",
+        "--num_accelerators", launch.ranks, "--master_port", port,
+        Path(__file__).with_name("train.py"),
+        "--run-dir", launch.run_dir,
+        "--steps", launch.steps, *stop,
+        "--save-every", launch.save_every,
+        "--batch", launch.global_batch,
+        "--workers", launch.workers,
+        "--precision", launch.precision,
+        "--seed", launch.seed,
+        "--timeout", launch.timeout_seconds,
+    ]  # fmt: skip
+
+
+def checkpoints(run_dir: Path) -> list[Path]:
+    """By the step in their names."""
+    found = (run_dir / "checkpoints").glob("global_step*")
+    return sorted(found, key=lambda p: int(p.name[len("global_step") :]))

@@ -1,0 +1,38 @@
+"""DeepSpeed with what the user's side can mend, by its client state."""
+
+from pathlib import Path
+
+from lockstep.exam.adapter import Launch
+
+name = "DeepSpeed, mended"
+lacks = {
+    "ema": "it keeps no averaged weights",
+    # With ZeRO the weights follow after the optimizer's step, so that the exam
+    # cannot know those that a launch leaves with.
+    "stop": "it is stopped by a kill, since the exam misses its last weights",
+}
+
+
+def command(launch: Launch) -> list[object]:
+    """By torchrun, which gives the ranks time to save at a SIGTERM."""
+    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
+    return [
+        "env", "DS_ACCELERATOR=cpu", "TORCH_FORCE_WEIGHTS_ONLY_LOAD=1",
+        launch.python, "-m", "torch.distributed.run", "--standalone",
+        "--nproc-per-node", launch.ranks,
+        Path(__file__).with_name("train.py"), "--mended",
+        "--run-dir", launch.run_dir,
+        "--steps", launch.steps, *stop,
+        "--save-every", launch.save_every,
+        "--batch", launch.global_batch,
+        "--workers", launch.workers,
+        "--precision", launch.precision,
+        "--seed", launch.seed,
+        "--timeout", launch.timeout_seconds,
+    ]  # fmt: skip
+
+
+def checkpoints(run_dir: Path) -> list[Path]:
+    """By the step in their names."""
+    found = (run_dir / "checkpoints").glob("global_step*")
+    return sorted(found, key=lambda p: int(p.name[len("global_step") :]))

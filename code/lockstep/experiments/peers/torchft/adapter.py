@@ -1,0 +1,45 @@
+"""The exam's adapter for torchft."""
+
+from pathlib import Path
+
+from lockstep.exam.adapter import Launch
+
+name = "torchft"
+users = (
+    "torchft writes no checkpoints to disk: its train_ddp.py leaves them to"
+    " the user, and this would examine the script"
+)
+lacks = {
+    "ema": "it keeps no averaged weights",
+    "resize": "its sampler is documented to be lossy when the number of"
+    " replica groups is not the one that it was made for",
+    **dict.fromkeys(
+        (
+            "torn", "disk", "truncated", "incomplete", "flipped", "foreign",
+            "pickle", "sigterm",
+        ),
+        users,
+    ),
+}  # fmt: skip
+
+
+def command(launch: Launch) -> list[object]:
+    """The script starts a lighthouse and torchrun."""
+    return [
+        launch.python, Path(__file__).with_name("train.py"),
+        "--run-dir", launch.run_dir,
+        "--ranks", launch.ranks,
+        "--steps", launch.steps,
+        "--stop-at", launch.stop_at or 0,
+        "--save-every", launch.save_every,
+        "--global-batch", launch.global_batch,
+        "--workers", launch.workers,
+        "--precision", launch.precision,
+        "--seed", launch.seed,
+        "--timeout", launch.timeout_seconds,
+    ]  # fmt: skip
+
+
+def checkpoints(run_dir: Path) -> list[Path]:
+    """Those that all ranks have written to the end."""
+    return [path.parent for path in sorted(run_dir.glob("step-*/whole"))]

@@ -1,0 +1,87 @@
+"""The exam's model trained by the Trainer of Transformers, resumed as its
+documentation says: `trainer.train(resume_from_checkpoint=…)`."""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.trainer_utils import get_last_checkpoint
+
+from lockstep.exam.task import Model, Samples
+
+
+class Stop(TrainerCallback):
+    """Saves after a step, and leaves."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """The schedule is not touched."""
+        if state.global_step == self.step:
+            control.should_save = control.should_training_stop = True
+
+
+def arguments() -> argparse.Namespace:
+    """What the adapter passes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--stop-at", type=int)
+    for name in ("save-every", "batch", "workers", "seed", "timeout"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Train to the end, or to the step at which to stop."""
+    args = arguments()
+    set_seed(args.seed)
+    trainer = Trainer(
+        model=Model(),
+        args=TrainingArguments(
+            output_dir=str(args.run_dir),
+            max_steps=args.steps,
+            per_device_train_batch_size=args.batch,
+            learning_rate=1e-3,
+            lr_scheduler_type="linear",
+            warmup_steps=4,
+            save_strategy="steps",
+            save_steps=args.save_every,
+            save_total_limit=2,
+            enable_jit_checkpoint=True,
+            dataloader_num_workers=args.workers,
+            ddp_timeout=args.timeout,
+            seed=args.seed,
+            use_cpu=True,
+            logging_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=Samples(),
+        callbacks=[Stop(args.stop_at)] if args.stop_at else [],
+    )
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(args.run_dir)))
+    time.sleep(0.5)  # a thread of gloo lets go of its last tensors
+    trainer.end()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
