@@ -108,6 +108,25 @@ def test_a_difference_is_named_for_what_it_is(
     assert [*differences(WHOLE, now)] == [question]
 
 
+def test_what_follows_from_a_difference_is_none_of_its_own() -> None:
+    """After a restart that went on otherwise, the states of a second restart
+    are not compared."""
+    second, third = launched(2, 5), launched(4, STEPS)
+    for rank in range(2):
+        told = second.ranks[rank]
+        other = {"random": "r", "weights": "w2"}
+        told[0] = told[0]._replace(before=told[0].before | other, after="x3")
+        for k in 1, 2:
+            before = told[k].before | {"weights": f"x{k + 2}"}
+            told[k] = told[k]._replace(before=before, after=f"x{k + 3}")
+        first = third.ranks[rank][0]
+        state = {"weights": "x4", "optimizer": "of x4"}
+        third.ranks[rank][0] = first._replace(before=first.before | state)
+    now = lineage(launched(0, 2), second, third)
+    assert now.resumed == [2, 4]
+    assert [*differences(WHOLE, now)] == ["random"]
+
+
 def test_samples_left_out_and_repeated_are_counted() -> None:
     """At the end of each epoch every sample must have come as often as in the
     undisturbed run; the order of other samples is not asked for."""

@@ -145,8 +145,10 @@ def boundary(b: Bench) -> Verdicts:
     if EPOCH not in ends_of_epochs(b.undisturbed()):
         why = f"no epoch ended after step {EPOCH} of the undisturbed run"
         return {"boundary": Verdict("not applicable", why)}
-    first = stop_at(b, EPOCH)
-    return {"boundary": same_end(b, b.undisturbed(), [first, b.run()], 1)}
+    how = how_to_stop(b, EPOCH)
+    was = b.undisturbed(**how)
+    ends = [stop_at(b, EPOCH), b.run(**how)]
+    return {"boundary": same_end(b, was, ends, 1)}
 
 
 def kill(b: Bench) -> Verdicts:
@@ -166,12 +168,13 @@ def kill(b: Bench) -> Verdicts:
 
 def twice(b: Bench) -> Verdicts:
     """Saving after every second step of an epoch, and killed in it twice."""
+    was = b.undisturbed(save_every=2)  # where saving may draw random numbers
     b.begin()
     first = b.run(Act(EPOCH + 3, "kill"), save_every=2)
     second = b.run(Act(3, "kill"), save_every=2)  # it has saved once
     third = b.run(save_every=2)
     ends = [first, second, third]
-    return {"twice": same_end(b, b.undisturbed(), ends, 1)}
+    return {"twice": same_end(b, was, ends, 1)}
 
 
 def workers(b: Bench) -> Verdicts:
@@ -412,14 +415,20 @@ def exact(b: Bench) -> bool:
     return b.launch.ranks <= 2
 
 
+def how_to_stop(b: Bench, step: int) -> dict[str, int]:
+    """What a launch must be told, beside where to stop, to save at `step`."""
+    every = b.launch.save_every
+    stops = "stop" not in b.adapter.lacks
+    return {} if stops or step % every == 0 else {"save_every": step}
+
+
 def stop_at(b: Bench, step: int, **settings: str) -> Ended:
     """A new run, up to `step`, whose state is saved then. A trainer that cannot
     leave early saves there, and is killed two steps on."""
     b.begin()
     if "stop" in b.adapter.lacks:
-        every = step if step % b.launch.save_every else b.launch.save_every
         act = Act(step + 2, "kill")
-        return b.run(act, save_every=every, **settings)  # type: ignore[arg-type]
+        return b.run(act, **how_to_stop(b, step), **settings)  # type: ignore[arg-type]
     ended = b.run(stop_at=step, **settings)  # type: ignore[arg-type]
     if ended.code or len(ended.steps) < step:
         raise ExamError(
