@@ -109,6 +109,19 @@ def test_a_disk_that_is_full_and_a_write_that_is_torn(
     assert path.stat().st_size == 4096
 
 
+def test_who_is_told_to_end_has_steps_to_do_so(tmp_path: Path) -> None:
+    """After SIGTERM steps are slow, so that a trainer that looks for its flag
+    after each step can still save and leave."""
+    code = OBSERVED.replace(
+        "for k in",
+        "import signal\nflag = []\n"
+        "signal.signal(15, lambda *_: flag.append(1))\nfor k in",
+    ).replace("optimizer.zero_grad()", "if flag: sys.exit(75)")
+    ended = run(tmp_path, code, Act(2, "terminate"))
+    assert ended.code == 75, ended.text
+    assert len(ended.steps) <= 3
+
+
 def test_what_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
     """A rank that is put to sleep, and the launch is ended by the examiner."""
     with begun(tmp_path, OBSERVED, Act(1, "hang")) as under_way:

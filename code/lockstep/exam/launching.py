@@ -25,6 +25,7 @@ from .adapter import Adapter, Launch
 from .names import ADDRESS, MARK
 
 PR_SET_CHILD_SUBREAPER = 36  # of Linux
+SLOWLY = 0.5  # seconds that a step takes once SIGTERM was sent
 MOMENT = 3.0  # seconds in which processes that have been told to end may do so
 
 
@@ -155,11 +156,13 @@ class Launching:
             self.ended.world = max(self.ended.world, said["world"])
             mine = self.told[said["rank"]]
             mine.append(step)
-            act = self.due(said["rank"], len(mine))
-            if not act:
-                return {"do": "go on"}
-            self.ended.acted.append(act.do)
-            self.acted_at = self.acted_at or time.monotonic()
+            act = self.due(said["rank"], len(mine)) or Act(0, "go on")
+            slowly = "terminate" in self.ended.acted
+            if act.do != "go on":
+                self.ended.acted.append(act.do)
+                self.acted_at = self.acted_at or time.monotonic()
+        if slowly:  # so that there are steps left in which to save and leave
+            time.sleep(SLOWLY)
         if act.do == "kill":
             self.end(signal.SIGKILL)
         elif act.do == "terminate":

@@ -59,6 +59,37 @@ def run(
     return 0 if only else render()
 
 
+def again(
+    peer: tyro.conf.Positional[str],
+    questions: tyro.conf.Positional[tuple[str, ...]],
+    python: str = sys.executable,
+) -> int:
+    """Ask a peer some questions once more, and put the answers in place of the
+    recorded ones, with the revision that gave them.
+
+    Args:
+        peer: the name of a folder here.
+        questions: which.
+        python: the interpreter of the peer's environment.
+    """
+    path = HOME / peer / "result.json"
+    found, now = json.loads(path.read_text()), about(())
+    adapter = HOME / peer / "adapter.py"
+    exam = examined(adapter, python, 2, frozenset(questions))
+    answers = {one["id"]: one for one in exam["questions"]}
+    old = found["ranks 2"]
+    old["questions"] = [answers.get(q["id"], q) for q in old["questions"]]
+    for answer in ("passed", "failed"):
+        old[answer] = sum(q["answer"] == answer for q in old["questions"])
+    old["causes"] = sum(
+        q["answer"] == "failed" and not q["same_as"] for q in old["questions"]
+    )
+    asked = dict.fromkeys(answers, now["revision"])
+    found["again"] = found.get("again", {}) | asked
+    write(found, path)
+    return render()
+
+
 def found_of(
     adapter: Path, python: str, only: frozenset[str], four: bool = False
 ) -> dict[str, Any]:
@@ -185,6 +216,7 @@ def changed(
 if __name__ == "__main__":
     commands: dict[str, Callable[..., int]] = {
         "run": run,
+        "again": again,
         "render": render,
         "changed": changed,
         "examples": examples,

@@ -141,7 +141,7 @@ def summary(found: dict[str, Any]) -> str:
             [
                 SHORT[one.folder],
                 ", ".join(
-                    f"{name} {number}"
+                    f"{name} {number.partition('+')[0]}"
                     for name, number in one.result["versions"].items()
                     if name not in ("Python", "numpy")
                 ),
@@ -163,8 +163,8 @@ def matrix(found: dict[str, Any]) -> str:
     """A row for each question, a column for each peer."""
     peers = found["peers"]
     rows = [
-        [question.title, *(sign(p.answers().get(question.id)) for p in peers)]
-        for question in QUESTIONS
+        [f"`{q.id}`", *(sign(p.answers().get(q.id)) for p in peers)]
+        for q in QUESTIONS
     ]
     head = ["question", *(SHORT[p.folder] for p in peers)]
     return table(head, rows, ":---:")
@@ -175,8 +175,8 @@ def four(found: dict[str, Any]) -> str:
     peers = [p for p in found["peers"] if p.answers(4)]
     asked = [q for q in QUESTIONS if any(q.id in p.answers(4) for p in peers)]
     rows = [
-        [question.title, *(sign(p.answers(4).get(question.id)) for p in peers)]
-        for question in asked
+        [f"`{q.id}`", *(sign(p.answers(4).get(q.id)) for p in peers)]
+        for q in asked
     ]
     head = ["question", *(SHORT[p.folder] for p in peers)]
     return table(head, rows, ":---:")
@@ -202,6 +202,11 @@ def told(one: Peer) -> str:
     )
     where = f" What it follows: {links}." if links else ""
     lines = [f"**How it was set up.** {notes.way.strip()}{where}"]
+    if not one.result:
+        lines.append(
+            "*A whole exam of it is not recorded yet. What follows was seen in"
+            " parts of one.*"
+        )
     if notes.does_well:
         lines.append(f"**What it does well.** {notes.does_well.strip()}")
     for failure in notes.failures:
