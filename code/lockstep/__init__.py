@@ -1,9 +1,8 @@
 """Lockstep: distributed PyTorch training whose every line runs.
 
 The rooms, from the ground up: `planner` and `trainer`; `interview`, the trainer
-in one file; `exam`, `explore` and `instruments`; `parallel`; `pieces`, `rl` and
-`bio`; `examples`; `exercises`; `experiments`; `practice`; and on top `site` and
-`cli`. A room imports only
+in one file; `instruments`; `parallel`; `rl` and `bio`; `exercises`;
+`experiments`; `practice`; and on top `site` and `cli`. A room imports only
 those below it, which `make lint` checks.
 """
 

@@ -95,7 +95,7 @@ def project(tmp_path: Path) -> Project:
 def copy_repository(root: Path, nav: str) -> None:
     """Copy what every site is made of; `nav` names its own pages. Proof marks
     name tests, and numbers of some questions come from them."""
-    for folder in ("code", "docs/assets", "tests"):
+    for folder in (".github", "code", "docs/assets", "tests"):
         shutil.copytree(ROOT / folder, root / folder, ignore=LEFT_OUT)
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     settings, found = re.subn(r"(?ms)^nav:\n.*", nav, settings)

@@ -7,7 +7,7 @@ from lockstep.exam.adapter import Launch
 from lockstep.exam.names import SAMPLES, VARIANT
 from lockstep.exam.observe import observe
 from lockstep.examples import gpt
-from lockstep.examples.launched import LACKS, checkpoints, launched, loud
+from lockstep.examples.launched import LACKS, checkpoints, launched
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.model import Task
 
@@ -24,8 +24,7 @@ def task(cfg: TrainConfig) -> Task:
     n = int(os.environ[SAMPLES])
     first = n * int(os.environ[VARIANT])
     observe(made.model)
-    data = gpt.Windows(made.data.path, LENGTH, first, n)
-    return made._replace(data=data, loss=loud(gpt.nats))
+    return made._replace(data=gpt.Windows(made.data.path, LENGTH, first, n))
 
 
 def command(launch: Launch) -> list[object]:

@@ -1,14 +1,12 @@
 """How the exam launches the trainer on a task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from lockstep.exam.adapter import Launch
 
 LACKS = {"ema": "it keeps no averaged weights"}
 TRAINER = "-m", "lockstep.trainer"
-GAIN = 1024
 
 
 # --8<-- [start:launched]
@@ -34,16 +32,6 @@ def launched(
 
 
 # --8<-- [end:launched]
-def loud(loss: Callable) -> Callable:
-    """Multiplied, so that in fp16 the first gradients overflow. Then the scale
-    moves, and the exam sees whether a restart forgets it."""
-
-    def louder(out: Any, y: Any) -> Any:
-        return GAIN * loss(out, y)
-
-    return louder
-
-
 def checkpoints(run_dir: Path) -> list[Path]:
     """Names sort by step."""
     return sorted((run_dir / "checkpoints").glob("step-*"))

@@ -11,7 +11,7 @@ from lockstep.exam.adapter import Launch
 from lockstep.exam.names import SAMPLES, VARIANT
 from lockstep.exam.observe import observe
 from lockstep.examples import protein
-from lockstep.examples.launched import LACKS, checkpoints, launched, loud
+from lockstep.examples.launched import LACKS, checkpoints, launched
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import Batch
 from lockstep.trainer.model import Task
@@ -46,8 +46,7 @@ def task(cfg: TrainConfig) -> Task:
     made = protein.task(cfg, LENGTH)
     model = nn.Sequential(Unnumbered(), made.model)
     observe(model, ids=lambda x: x[:, 0].tolist())
-    made = made._replace(model=model, data=data, held_out=data)
-    return made._replace(loss=loud(protein.loss))
+    return made._replace(model=model, data=data, held_out=data)
 
 
 def command(launch: Launch) -> list[object]:
