@@ -175,12 +175,20 @@ def fault_names(script: Path) -> list[str]:
     return re.findall(r'^@fails\("([\w-]+)"\)$', script.read_text(), re.M)
 
 
-def examples() -> int:
-    """Examine the loops with the trainer's pieces, each in the environment of
-    the library that it uses, and write down what they fail."""
-    path, found = HOME / "examples.json", {**about(())}
+def examples(only: tuple[str, ...] = ()) -> int:
+    """Examine the examples, each in the environment of the library that it
+    uses, and write down what they fail.
+
+    Args:
+        only: these; what was recorded of the others stays.
+    """
+    path = HOME / "examples.json"
+    found = json.loads(path.read_text()) if only and path.exists() else {}
+    found |= about(())
     for adapter in sorted(EXAMPLES.glob("*_exam.py")):
         name = adapter.stem.removesuffix("_exam")
+        if only and name not in only:
+            continue
         theirs = FOLDER.resolve() / name.partition("_")[0] / "bin/python"
         python = str(theirs) if theirs.exists() else sys.executable
         print(f"--- {name}", flush=True)
