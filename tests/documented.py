@@ -69,8 +69,9 @@ def filled(command: str) -> str:
 
 
 def target(command: str) -> str | None:
-    """What it makes, if it is no more than `make TARGET`."""
-    found = re.fullmatch(r"make ([\w-]+)", command)
+    """What it makes, if it is no more than `make TARGET`, or that with settings
+    behind it, as in `make exam PEER=accelerate`."""
+    found = re.fullmatch(r"make ([\w-]+)( [A-Z]+=\S+)*", command)
     return found[1] if found else None
 
 
