@@ -78,6 +78,23 @@ def test_forward_passes_in_a_closure_are_seen(tmp_path: Path) -> None:
         assert one.before["optimizer"] == other.before["optimizer"]
 
 
+def test_an_evaluation_does_not_count(tmp_path: Path) -> None:
+    """Samples that go through the model without gradients, or in evaluation
+    mode, are not taken for trained on, whether a step follows or not."""
+    line = "    optimizer.step()\n"
+    assert line in OBSERVED
+    code = OBSERVED.replace(
+        line,
+        "    with torch.no_grad():\n"
+        "        model(torch.tensor([[70.0, 1.0]]))\n"
+        "    model.eval()(torch.tensor([[80.0, 1.0]])).sum().backward()\n"
+        "    model.train()\n" + line,
+    )
+    ended = run(tmp_path, code)
+    assert ended.code == 0, ended.text
+    assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
+
+
 def test_outside_an_exam_nothing_is_observed() -> None:
     """`observe` leaves a model alone where no exam is held."""
     code = OBSERVED + "assert not model._forward_pre_hooks"

@@ -100,6 +100,21 @@ def test_recorded_ours_fail_nothing() -> None:
         assert found["passed"] > 5, peer
 
 
+def test_recorded_nobody_loses_optimizer_rate_or_buffers() -> None:
+    """In all recorded exams of trainers on two ranks, the optimizer's state,
+    the learning rate and the model's buffers went on."""
+    asked = 0
+    for path in HOME.glob("*/result.json"):
+        answers = {
+            one["id"]: one["answer"]
+            for one in json.loads(path.read_text())["ranks 2"]["questions"]
+        }
+        for name in "optimizer", "rate", "buffers":
+            assert answers[name] == "passed", (path.parent.name, name)
+            asked += 1
+    assert asked >= 30
+
+
 def test_recorded_the_examples_fail_nothing() -> None:
     """In the recorded exams the loops with the trainer's pieces, plain and with
     Accelerate and Lightning, failed nothing."""

@@ -42,7 +42,8 @@ def observe(
     `optimizer`: whose steps count; by default those of any optimizer.
     `ids`: gets what the model's forward gets, and returns a number for each
     sample in it. By default that is a hash of the sample's part of the first
-    tensor, which is right as long as no random augmentation changes it.
+    tensor, for which no two samples may be alike and none may be augmented at
+    random; where they are, give `ids`.
     `states`: whatever else must survive a restart and has a `state_dict`, such
     as `ema=ema`; a second call for the same model adds to them.
     """

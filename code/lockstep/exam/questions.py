@@ -5,8 +5,8 @@ from typing import Any, Literal, NamedTuple
 
 Severity = Literal["silent", "stuck", "loss"]
 SEVERITIES: dict[Severity, str] = {
-    "silent": "the model is trained otherwise, and nothing says so",
-    "stuck": "a person has to come, or the whole run is at risk",
+    "silent": "the model is trained differently, and nothing says so",
+    "stuck": "somebody has to step in, or the whole run is at risk",
     "loss": "work or time is lost",
 }
 Answer = Literal["passed", "failed", "not applicable", "not run"]
@@ -41,28 +41,28 @@ QUESTIONS = [
         "Ranks seeded alike drop the same units on all their samples.",
     ),
     Question(
-        "uneven", "An epoch that the batch does not divide has every sample"
+        "uneven", "An epoch that the batch does not divide uses every sample"
         " once", "silent",
         "A sampler that pads repeats samples; one that cuts leaves some out.",
     ),
     Question(
         "goes-on", "A run goes on from its newest checkpoint", "loss",
-        "A launch that begins anew, or ends without a step, is paid twice.",
+        "A launch that starts over, or ends without a step, wastes work.",
     ),
     Question(
         "length", "It ends after the step at which it would have ended",
         "silent",
-        "Steps counted from the launch train too long, or not at all.",
+        "A loop that counts the steps of this launch alone trains too long.",
     ),
     Question(
-        "exactly-once", "Every sample once an epoch, across the restart",
-        "silent",
+        "exactly-once",
+        "Every sample is used once per epoch, across the restart", "silent",
         "Replaying the epoch, or skipping too much, changes the data.",
     ),
     Question(
         "order", "The samples come in the order they would have had",
         "silent",
-        "Shuffled anew, the rest of the epoch is another training run.",
+        "Shuffled again, the rest of the epoch is another training run.",
     ),
     Question(
         "rate", "The learning rate goes on", "silent",
@@ -70,19 +70,19 @@ QUESTIONS = [
     ),
     Question(
         "optimizer", "The optimizer's state goes on", "silent",
-        "Moments that begin at zero make the next steps too large.",
+        "Moments that are lost change the size of the next steps.",
     ),
     Question(
         "buffers", "The model's buffers go on", "silent",
-        "Running statistics that begin anew spoil evaluation.",
+        "Running statistics that start over spoil evaluation.",
     ),
     Question(
         "random", "Each rank's random state goes on", "silent",
-        "Otherwise dropout repeats itself, or all ranks get rank 0's.",
+        "Otherwise dropout repeats itself, or every rank gets rank 0's.",
     ),
     Question(
         "ema", "Averaged weights and other observed states go on", "silent",
-        "An average that begins anew forgets the run.",
+        "An average that starts over forgets the run so far.",
     ),
     Question(
         "end", "With all of these alike, the last weights are alike",
@@ -91,15 +91,15 @@ QUESTIONS = [
     ),
     Question(
         "boundary", "The same end after a stop between two epochs", "silent",
-        "An epoch is repeated or left out by one.",
+        "Counters that turn over there are off by one, or by an epoch.",
     ),
     Question(
         "kill", "The same end after SIGKILL at a random step", "silent",
-        "A machine is lost without a last word.",
+        "A machine can be lost without warning.",
     ),
     Question(
         "twice", "The same end after two kills in one epoch", "silent",
-        "Progress counted from the launch is wrong from the second on.",
+        "Progress counted from the launch is wrong from the second restart on.",
     ),
     Question(
         "workers", "The same end with loader workers that fetch ahead",
@@ -108,12 +108,12 @@ QUESTIONS = [
     ),
     Question(
         "scaler", "The gradient scaler goes on", "silent",
-        "From its first scale again it skips steps that were not skipped.",
+        "Back at its initial scale, it skips steps that were not skipped.",
     ),
     Question(
-        "resize", "On another world size every sample still comes once",
+        "resize", "On another number of ranks every sample is still used once",
         "silent",
-        "Positions counted by rank mean other samples for other ranks.",
+        "A position counted by rank means other samples on other ranks.",
     ),
     Question(
         "torn", "Killed in the middle of a save, it starts again by itself",
@@ -126,20 +126,20 @@ QUESTIONS = [
     ),
     Question(
         "truncated", "A checkpoint that was cut short is noticed", "silent",
-        "A copy that broke off, or a file system that lost its tail.",
+        "A copy may break off, and a file system may lose a file's end.",
     ),
     Question(
         "incomplete", "A checkpoint of which a file is missing is noticed",
         "silent",
-        "Ranks that each pick what they have go on from different steps.",
+        "Ranks that each load what they find go on from different steps.",
     ),
     Question(
         "flipped", "A checkpoint with one flipped bit is noticed", "silent",
-        "Storage errs, and a wrong weight looks like any other.",
+        "Storage makes errors, and a wrong weight looks like any other.",
     ),
     Question(
         "foreign", "A checkpoint of another run is refused", "silent",
-        "A wrong path, and the run trains on weights of other data.",
+        "With a wrong path, a run goes on from the weights of another.",
     ),
     Question(
         "pickle", "Loading a checkpoint runs no code out of it", "stuck",
@@ -147,16 +147,16 @@ QUESTIONS = [
     ),
     Question(
         "sigterm", "SIGTERM saves and ends within 30 seconds", "loss",
-        "A preempted machine gives a notice, and work is lost without it.",
+        "A preempted machine gives notice; without a save, work is lost.",
     ),
     Question(
         "hang", "A rank that hangs ends the job in a minute", "loss",
-        "Where nobody notices, all GPUs wait until somebody looks.",
+        "Until somebody looks, all GPUs wait and are paid for.",
     ),
     Question(
         "finished", "A finished run that is launched again is left as it is",
         "loss",
-        "Schedulers launch again; it must neither train on nor fail.",
+        "Schedulers launch again, and it must neither train on nor fail.",
     ),
 ]  # fmt: skip
 # --8<-- [end:questions]

@@ -59,9 +59,10 @@ def about(s: Settings, data: Samples) -> dict[str, Any]:
 
 # --8<-- [start:settle]
 def settle(ddp: nn.Module, data: Samples) -> None:
-    """Have DDP lay out its buckets as they stay. It does so after its first
-    backward pass, which changes the order of additions: one pass that is
-    discarded makes every launch alike."""
+    """Have DDP lay out its buckets as they will stay. It does so after its
+    first backward pass, and where a gradient lies decides in which order the
+    ranks' parts are added. One pass that is discarded makes all launches alike.
+    """
     first = {name: value[None] for name, value in data[0].items()}
     ddp.eval()(**first)["loss"].backward()
     ddp.zero_grad()

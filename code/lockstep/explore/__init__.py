@@ -23,6 +23,7 @@ NAMES = (
     "restart",
     "ring",
     "router",
+    "second_launch",
     "sharded_step",
     "stragglers",
 )

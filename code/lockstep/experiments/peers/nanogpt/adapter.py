@@ -1,5 +1,6 @@
 """The exam's adapter for a loop in nanoGPT's style."""
 
+# --8<-- [start:adapter]
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
@@ -42,3 +43,6 @@ def command(launch: Launch) -> list[object]:
 def checkpoints(run_dir: Path) -> list[Path]:
     """There is one."""
     return sorted(run_dir.glob("ckpt.pt"))
+
+
+# --8<-- [end:adapter]

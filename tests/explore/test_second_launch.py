@@ -1,0 +1,60 @@
+"""The picture of a second launch beside the exam's own judgment of one."""
+
+from typing import Any
+
+import pytest
+
+from lockstep.exam.launching import Ended
+from lockstep.exam.lineage import differences, lineage
+from lockstep.explore import second_launch
+from lockstep.explore.settings import read
+from tests.exam.test_lineage import step
+
+KILLS = range(3, second_launch.STEPS)
+
+
+def launched(first: int, last: int) -> Ended:
+    """A launch of one rank that takes the steps after `first` up to `last`."""
+    told = {0: [step(k, 0) for k in range(first, last)]}
+    return Ended([], ranks=told, world=1)
+
+
+@pytest.mark.parametrize("counts", ["run", "launch"])
+@pytest.mark.parametrize("loads", ["newest", "older", "nothing", "done"])
+def test_a_second_launch_is_judged_as_in_the_exam(
+    loads: str, counts: str
+) -> None:
+    """For each interval between saves and each kill, the exam's own lineage of
+    two such launches goes on from the step in the picture, counts as many
+    steps, and finds the run too long or too short where the picture does."""
+    was = lineage(launched(0, second_launch.STEPS))
+    for every in (2, 3, 4, 6):
+        for kill in KILLS:
+            values: dict[str, Any] = {"loads": loads, "counts": counts}
+            values |= {"every": every, "kill": kill}
+            at = second_launch.goes_on(values)
+            more = second_launch.taken(values)
+            now = lineage(launched(0, kill), launched(at, at + more))
+            assert now.resumed == [at if more else -1]
+            assert now.steps == second_launch.counted(values)
+            failed = second_launch.verdicts(values)
+            assert ("goes-on" in failed) == (
+                not more or at < second_launch.saved(values)
+            )
+            if more:
+                longer = "length" in differences(was, now)
+                assert longer == ("length" in failed)
+
+
+def test_steps_that_are_paid_for_tell_where_a_launch_went_on() -> None:
+    """Killed after step 14 with a save after every fourth, a run of 18 steps
+    costs 20, 24 or 32 steps, by what the second launch loads."""
+    paid = {
+        loads: dict(
+            second_launch.draw(
+                read(second_launch.SETTINGS, f"loads:{loads},kill:14")
+            ).numbers
+        )["steps taken"]
+        for loads in ("newest", "older", "nothing")
+    }
+    assert paid == {"newest": "20", "older": "24", "nothing": "32"}
