@@ -76,6 +76,20 @@ def test_from_the_start_from_nowhere_and_not_at_all() -> None:
     assert lineage(begun, Ended([])).steps == 3
 
 
+def test_weights_that_stay_are_those_of_the_first_step_with_them() -> None:
+    """Where a step changes nothing, as with a learning rate of 0, a launch goes
+    on from the earliest step with its weights. So it does where the exam sees
+    the last step's weights too early, before ZeRO has gathered them."""
+    first = launched(0, 3)
+    for steps in first.ranks.values():
+        steps[2] = steps[2]._replace(after="w2")
+    assert lineage(first, launched(2, STEPS)).resumed == [2]
+    for steps in first.ranks.values():
+        steps[0] = steps[0]._replace(after="w0")
+        steps[1] = step(1, 0, before={"weights": "w0"})
+    assert lineage(first, launched(0, STEPS)).resumed == [0]
+
+
 def test_skipped_steps_do_not_count() -> None:
     """A step that the gradient scaler skipped is none."""
     run = launched(0, 3)

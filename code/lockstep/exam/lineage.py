@@ -46,12 +46,11 @@ class Lineage:
         }
 
     def step_with(self, weights: str) -> int | None:
-        """After which step rank 0 had these weights."""
+        """After which step rank 0 first had these weights."""
         mine = self.ranks.get(0, [])
         had = [step.before["weights"] for step in mine]
         had += [step.after for step in mine[-1:]]
-        found = (k for k in reversed(range(len(had))) if had[k] == weights)
-        return next(found, None)
+        return had.index(weights) if weights in had else None
 
     @property
     def steps(self) -> int:

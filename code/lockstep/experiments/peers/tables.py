@@ -140,11 +140,7 @@ def summary(found: dict[str, Any]) -> str:
         rows.append(
             [
                 SHORT[one.folder],
-                ", ".join(
-                    f"{name} {number.partition('+')[0]}"
-                    for name, number in one.result["versions"].items()
-                    if name not in ("Python", "numpy")
-                ),
+                versions(one),
                 str(signs.count("✓")),
                 str(signs.count("✗")),
                 str(mended.count("✗")) if mended else "",
@@ -157,6 +153,24 @@ def summary(found: dict[str, Any]) -> str:
         "minutes", "examined",
     ]  # fmt: skip
     return table(head, rows)
+
+
+def versions(one: Peer) -> str:
+    """Of what was examined."""
+    found = (one.result or {})["versions"]
+    return ", ".join(
+        f"{name} {number.partition('+')[0]}"
+        for name, number in found.items()
+        if name not in ("Python", "numpy")
+    )
+
+
+def label(url: str) -> str:
+    """A page's site and name."""
+    address, _, anchor = url.removeprefix("https://").partition("#")
+    site, *path = address.rstrip("/").removesuffix(".html").split("/")
+    name = anchor or (path[-1] if path else "")
+    return f"{site}: {name.rpartition('.')[0] or name}" if name else site
 
 
 def matrix(found: dict[str, Any]) -> str:
@@ -196,13 +210,12 @@ def machine(found: dict[str, Any]) -> str:
 def told(one: Peer) -> str:
     """A peer's section."""
     notes = one.notes
-    links = ", ".join(
-        f"[{url.removeprefix('https://').partition('/')[0]} {k}]({url})"
-        for k, url in enumerate(notes.docs, 1)
-    )
+    links = ", ".join(f"[{label(url)}]({url})" for url in notes.docs)
     where = f" What it follows: {links}." if links else ""
     lines = [f"**How it was set up.** {notes.way.strip()}{where}"]
-    if not one.result:
+    if one.result:
+        lines.append(f"*{versions(one)}; examined on {one.result['date']}.*")
+    else:
         lines.append(
             "*A whole exam of it is not recorded yet. What follows was seen in"
             " parts of one.*"
@@ -219,7 +232,12 @@ def told(one: Peer) -> str:
             " Passes then." if failure.mended else ""
         )
         again = f"`make exam PEER={one.folder} ONLY={failure.question}`"
-        paragraphs = failure.seen.strip(), threads, f"*Cure:* {cure}", again
+        found = one.answers().get(failure.question)
+        said = found["said"].rstrip(" .") if found else ""
+        said = said and f"*The exam saw:* {said}."
+        paragraphs = (
+            failure.seen.strip(), said, threads, f"*Cure:* {cure}", again
+        )  # fmt: skip
         body = "".join(f"\n\n    {p}" for p in paragraphs if p)
         lines.append(f'??? failure "{title}: failed"{body}')
     return "\n\n".join(lines) + "\n"
