@@ -46,16 +46,6 @@ def test_every_recorded_failure_is_explained(one: tables.Peer) -> None:
     assert all(answers[q]["answer"] != "passed" for q in told)
 
 
-@pytest.mark.parametrize("one", EXAMINED, ids=name)
-def test_what_is_called_mended_passed(one: tables.Peer) -> None:
-    """A failure is called mended if the mended script passed the question in
-    the recorded exam."""
-    mended = one.answers(mended=True)
-    for failure in one.notes.failures:
-        if failure.mended:
-            assert mended[failure.question]["answer"] == "passed", failure
-
-
 @pytest.mark.parametrize("path", ADAPTERS, ids=name)
 def test_an_adapter_is_short_and_says_whom_it_launches(path: Path) -> None:
     """At most sixty lines, and what it lacks is a question or a feature."""

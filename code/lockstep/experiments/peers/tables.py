@@ -48,7 +48,6 @@ class Failure(BaseModel):
     seen: str
     upstream: list[Upstream] = []
     mend: str
-    mended: bool = False
 
 
 class Notes(BaseModel):
@@ -228,9 +227,9 @@ def told(one: Peer) -> str:
             f"[{u.says.strip().rstrip('.')}]({u.url})."
             for u in failure.upstream
         )
-        cure = failure.mend.strip() + (
-            " Passes then." if failure.mended else ""
-        )
+        mended = one.answers(mended=True).get(failure.question)
+        passes = mended and mended["answer"] == "passed"
+        cure = failure.mend.strip() + (" Passes then." if passes else "")
         again = f"`make exam PEER={one.folder} ONLY={failure.question}`"
         found = one.answers().get(failure.question)
         said = found["said"].rstrip(" .") if found else ""
