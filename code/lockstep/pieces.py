@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 import torch.distributed as dist
 
 from lockstep.parallel.resume import (
@@ -25,6 +24,7 @@ from lockstep.parallel.resume import (
     publish,
     share,
 )
+from lockstep.trainer.checkpoint import rng_state, set_rng_state
 from lockstep.trainer.config import require_same
 from lockstep.trainer.extensions.events import EventLog
 from lockstep.trainer.extensions.launcher import store_of_this_launch
@@ -96,7 +96,7 @@ class Run:
         for name, part in self.parts.items():
             part.load_state_dict(load(folder, name))
         if saved["world"] == self.world:  # or other ranks draw anew
-            torch.set_rng_state(load(folder, f"random-{self.rank}"))
+            set_rng_state(load(folder, f"random-{self.rank}"))
         self.state = saved["state"]
         at = {k: v for k, v in self.state.items() if k != "attempt"}
         emit("checkpoint_restored", **at, saved=self.state)
@@ -127,7 +127,7 @@ class Run:
             whole["run"] = {
                 "state": self.state, "about": self.about, "world": self.world
             }  # fmt: skip
-        whole[f"random-{self.rank}"] = torch.get_rng_state()
+        whole[f"random-{self.rank}"] = rng_state()
         self.newest = "save", time.perf_counter()
         try:
             with phase("checkpoint"):

@@ -3,17 +3,23 @@ they trained on, and refuse what is not theirs."""
 
 import json
 import os
+import random
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch.utils.data import DataLoader
 
-from lockstep.parallel.resume import load
+from lockstep.parallel.resume import load, newest
+from lockstep.pieces import Run
 from lockstep.trainer.extensions.audit import audit
 
 LOOPS = "plain_loop", "accelerate_loop", "lightning_loop"
@@ -86,6 +92,67 @@ def test_settled_loops_end_alike_on_four_ranks(tmp_path: Path) -> None:
         assert ended.returncode == 0, ended.stderr
     one, other = weights(whole, 12), weights(parted, 12)
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """A process group of this process."""
+    store = dist.HashStore()
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_checkpoint_keeps_every_generator(tmp_path: Path) -> None:
+    """What a rank draws from Python's, NumPy's and torch's generators after a
+    checkpoint is loaded is what it drew after the checkpoint was saved."""
+
+    def draw() -> list[float]:
+        return [random.random(), np.random.rand(), float(torch.rand(()))]
+
+    Run(tmp_path, {}, {}).save()
+    drawn = draw()
+    Run(tmp_path, {}, {}).restore()
+    assert draw() == drawn
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_save_that_fails_is_told_and_training_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a checkpoint cannot be written, one line says so and the newest
+    one stays as it was."""
+    run = Run(tmp_path, {}, {})
+    run.save()
+    path = run.root / "tmp"
+    path.write_text("a file where a folder has to be made")
+    run.save()
+    assert "no checkpoint of step 0" in capsys.readouterr().out
+    assert Run(tmp_path, {}, {}).restore() == 0
+    assert newest(run.root) == run.root / "step-00000000"
+
+
+@pytest.mark.timeout(300)
+def test_steps_that_are_trained_again_have_the_losses_they_had(
+    tmp_path: Path,
+) -> None:
+    """A launch that goes on from step 5 takes steps 6 and 7 once more. It
+    writes down the samples, rates and losses that the first launch had
+    written for them."""
+    assert launch("plain_loop", tmp_path, "--stop-at", 7).returncode == 0
+    shutil.rmtree(tmp_path / "checkpoints/step-00000007")
+    assert launch("plain_loop", tmp_path).returncode == 0
+    first, second = (
+        {
+            e["step"]: (e["position"], e["learning_rate"], e["loss"])
+            for e in events(tmp_path, attempt)
+            if e["event"] == "step"
+        }
+        for attempt in (0, 1)
+    )
+    assert min(second) == 6
+    assert [second[k] for k in (6, 7)] == [first[k] for k in (6, 7)]
 
 
 def test_an_iterator_of_a_loader_draws_from_the_generator_of_dropout() -> None:

@@ -33,6 +33,11 @@ class Exam:
         return sum(verdict.answer == answer for verdict in verdicts)
 
     @property
+    def sound(self) -> bool:
+        """Whether nothing failed, in any of the tries."""
+        return not any(result.reproduced for result in self.results.values())
+
+    @property
     def causes(self) -> int:
         """Failures that no other explains."""
         return sum(

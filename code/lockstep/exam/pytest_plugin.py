@@ -93,6 +93,8 @@ class Asked(pytest.Item):
             alone.results[self.name] = result
             said = "\n".join(failures(alone)) or result.verdict.said
             raise FailedError(said)
+        if result.reproduced:
+            raise FailedError(result.verdict.said)
         if result.verdict.answer != "passed":
             pytest.skip(f"{result.verdict.answer}: {result.verdict.said}")
 

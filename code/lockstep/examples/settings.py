@@ -54,7 +54,8 @@ class Settings:
 
 def about(s: Settings, data: Samples) -> dict[str, Any]:
     """What must be the same at every launch of a run."""
-    return {"seed": s.seed, "data": weights_sha256({"x": data.x})}
+    data_sha256 = weights_sha256({"x": data.x})
+    return {"seed": s.seed, "batch": s.batch, "data": data_sha256}
 
 
 # --8<-- [start:settle]
