@@ -30,11 +30,11 @@ QUESTIONS = [
     Question(
         "batch", "A step trains on the global batch that was asked for",
         "silent",
-        "Accumulation that stands in the settings alone changes the training.",
+        "If accumulation is set and not carried out, the batch is too small.",
     ),
     Question(
         "reshuffled", "Each epoch has an order of its own", "silent",
-        "An epoch number that is never passed on repeats one order for ever.",
+        "An epoch number that is never passed on repeats one order forever.",
     ),
     Question(
         "ranks-differ", "Each rank draws its own dropout", "silent",
@@ -113,7 +113,7 @@ QUESTIONS = [
     Question(
         "resize", "On another number of ranks every sample is still used once",
         "silent",
-        "A position counted by rank means other samples on other ranks.",
+        "A rank's own count points elsewhere when there are more ranks.",
     ),
     Question(
         "torn", "Killed in the middle of a save, it starts again by itself",

@@ -60,7 +60,7 @@ class Training(lightning.LightningModule):
         self.ids = iter(batches)
         return DataLoader(
             self.data, batch_sampler=batches, num_workers=s.workers,
-            generator=torch.Generator(),  # the other one is for dropout
+            generator=torch.Generator(),  # the default one is for dropout
         )  # fmt: skip
 
     def on_train_start(self) -> None:

@@ -43,7 +43,7 @@ def train(s: Settings) -> int:
         batches = Batches(len(data), s.seed, s.batch, step, s.end)
         loader = DataLoader(
             data, batch_sampler=batches, num_workers=s.workers,
-            generator=torch.Generator(),  # the other one is for dropout
+            generator=torch.Generator(),  # the default one is for dropout
         )  # fmt: skip
         for ids, batch in zip(batches, loader, strict=True):
             with torch.autocast("cpu", torch.float16, s.fp16):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -22,6 +22,7 @@ from lockstep.experiments.record import about, write
 HOME = Path(__file__).parent
 EXAMPLES = HOME.parents[1] / "examples"
 FOLDER = Path(".cache/exam")
+Part = Literal["two", "four", "mended"]
 # Of two ranks everything is asked; of four, what more ranks could change.
 FOUR = frozenset(
     {"repeat", "ranks-differ", "goes-on", "exactly-once", "order", "random",
@@ -33,7 +34,7 @@ def run(
     peer: tyro.conf.Positional[str],
     python: str = sys.executable,
     only: tuple[str, ...] = (),
-    four: bool = True,
+    parts: tuple[Part, ...] = ("two", "four", "mended"),
 ) -> int:
     """Examine a peer and write what was found into its folder.
 
@@ -41,22 +42,36 @@ def run(
         peer: the name of a folder here.
         python: the interpreter of the peer's environment.
         only: ask these questions, print the answers and write nothing.
-        four: ask a few of them on four ranks as well.
+        parts: everything on two ranks; a few questions on four; the mended
+            script on two, in what failed. What was recorded of the others
+            stays.
     """
     home, asked = HOME / peer, frozenset(only)
-    found = found_of(home / "adapter.py", python, asked, four)
-    if not only:
-        write(found, home / "result.json")
-    if (mended := home / "mended.py").exists():
+    if only:
+        for name in "adapter.py", "mended.py":
+            if (home / name).exists():
+                examined(home / name, python, 2, asked)
+        return 0
+    path, now = home / "result.json", about(())
+    found = {} if "two" in parts else json.loads(path.read_text())
+    if "two" in parts:
+        found = {**now, "versions": versions(home, python)}
+        found["ranks 2"] = examined(home / "adapter.py", python, 2, asked)
+    if "four" in parts:
+        found["ranks 4"] = examined(home / "adapter.py", python, 4, FOUR)
+        found["ranks 4"]["revision"] = now["revision"]
+    write(found, path)
+    if "mended" in parts and (mended := home / "mended.py").exists():
         # What failed, or was not asked for what failed before.
-        answers = found["ranks 2"]["questions"]
-        open_ = {
-            q["id"] for q in answers if q["answer"] in ("failed", "not run")
-        }
-        found = found_of(mended, python, asked or frozenset(open_))
-        if not only:
-            write(found, home / "mended.json")
-    return 0 if only else render()
+        open_ = frozenset(
+            q["id"]
+            for q in found["ranks 2"]["questions"]
+            if q["answer"] in ("failed", "not run")
+        )
+        mends = {**about(()), "versions": versions(home, python)}
+        mends["ranks 2"] = examined(mended, python, 2, open_)
+        write(mends, home / "mended.json")
+    return render()
 
 
 def again(
@@ -88,17 +103,6 @@ def again(
     found["again"] = found.get("again", {}) | asked
     write(found, path)
     return render()
-
-
-def found_of(
-    adapter: Path, python: str, only: frozenset[str], four: bool = False
-) -> dict[str, Any]:
-    """What a result file holds: on two ranks, and briefly on four."""
-    found = {**about(()), "versions": versions(adapter.parent, python)}
-    found["ranks 2"] = examined(adapter, python, 2, only)
-    if not only and four:
-        found["ranks 4"] = examined(adapter, python, 4, FOUR)
-    return found
 
 
 def examined(

@@ -26,6 +26,7 @@ SHORT = {
     "cut": "our cut",
     "lockstep": "Lockstep",
 }
+OURS = "cut", "lockstep"
 SIGNS = {
     "passed": "✓",
     "failed": "✗",
@@ -100,7 +101,7 @@ def peer(folder: Path) -> Peer:
 def tables(peers: list[Peer]) -> str:
     """Every section, in one text."""
     found = {"peers": [one for one in peers if one.result]}
-    parts = questions, summary, matrix, four, machine
+    parts = questions, summary, often, matrix, four, machine
     return sections(found, *parts) + "\n".join(
         f"<!-- --8<-- [start:{one.folder}] -->\n{told(one)}"
         f"<!-- --8<-- [end:{one.folder}] -->\n"
@@ -170,6 +171,20 @@ def label(url: str) -> str:
     site, *path = address.rstrip("/").removesuffix(".html").split("/")
     name = anchor or (path[-1] if path else "")
     return f"{site}: {name.rpartition('.')[0] or name}" if name else site
+
+
+def often(found: dict[str, Any]) -> str:
+    """Which questions most of the others' trainers fail, by causes of their
+    own, and of how many that were asked."""
+    others = [p for p in found["peers"] if p.folder not in OURS]
+    rows = []
+    for q in QUESTIONS:
+        signs = [sign(p.answers().get(q.id)) for p in others]
+        asked = sum(s in ("✓", "✗", "(✗)") for s in signs)
+        if fail := signs.count("✗"):
+            rows.append([f"{q.title} (`{q.id}`)", str(fail), str(asked)])
+    rows.sort(key=lambda row: -int(row[1]))
+    return table(["question", "fail it", "of"], rows[:10])
 
 
 def matrix(found: dict[str, Any]) -> str:

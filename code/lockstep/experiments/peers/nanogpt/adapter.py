@@ -26,9 +26,9 @@ def command(launch: Launch) -> list[object]:
         "out_dir": launch.run_dir,
         "eval_interval": launch.save_every,
         "init_from": "resume" if checkpoints(launch.run_dir) else "scratch",
-        "gradient_accumulation_steps": launch.ranks,
+        "gradient_accumulation_steps": launch.ranks,  # it divides by ranks
         "batch_size": launch.global_batch // launch.ranks,
-        "max_iters": launch.steps - 1,
+        "max_iters": launch.steps - 1,  # the last one counts
         "lr_decay_iters": launch.steps - 1,
         "dtype": "float16" if launch.precision == "fp16" else "float32",
         "seed": 1337 + launch.seed,
