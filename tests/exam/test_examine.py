@@ -108,6 +108,22 @@ def test_what_does_not_apply_says_why(
     assert not tried
 
 
+def test_what_would_be_compared_with_chance_is_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where two undisturbed runs end differently, no disturbed run is launched
+    that would have to end as they do."""
+    differ, _ = scenario({"repeat": failed("bad")})
+    compared, tried = scenario({"kill": failed("bad", "random")})
+    alone, _ = scenario({"hang": passed()})
+    compared = compared._replace(compares=True)
+    exam = held(monkeypatch, tmp_path, differ, compared, alone)
+    assert not tried
+    assert exam.results["kill"].verdict.answer == "not run"
+    assert "see repeat" in exam.results["kill"].verdict.said
+    assert exam.results["hang"].verdict.answer == "passed"
+
+
 def result(name: str, *because: str) -> Result:
     """A failure."""
     return Result(BY_ID[name], failed("bad", *because))

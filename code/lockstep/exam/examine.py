@@ -14,6 +14,7 @@ from .scenarios import ASPECTS, SCENARIOS, Scenario
 
 # They ask whether two runs end alike, each after another disturbance.
 SAME_END = "boundary", "kill", "twice", "workers", "torn", "disk", "finished"
+DIFFER = "two undisturbed runs already differ, see repeat"
 TIMES = 3  # a failure is called one when it was seen this often
 
 
@@ -121,6 +122,8 @@ def answers(
     seen often enough explain it."""
     lacks = bench.adapter.lacks
     why = lacks.get(scenario.needs, "")
+    if not why and scenario.compares and "repeat" in failures:
+        why = DIFFER
     ask = [name for name in scenario.questions if name not in lacks]
     tries: list[dict[str, Verdict]] = []
     kept: dict[str, tuple[list[str], str]] = {}
@@ -183,8 +186,7 @@ def settle(results: dict[str, Result]) -> None:
         own = frozenset(why) - failures
         compares = name in ASPECTS or why.keys() - {"goes-on"}
         if "repeat" in failures and name != "repeat" and compares:
-            said = "two undisturbed runs already differ, see repeat"
-            result.verdict = Verdict("not run", said)
+            result.verdict = Verdict("not run", DIFFER)
         elif why and not own:
             result.same_as = tuple(sorted(why))
         elif own in seen and name in SAME_END:
