@@ -163,6 +163,18 @@ def test_two_that_differ_in_the_same_are_one() -> None:
     assert results["sigterm"].same_as == ()  # that has many reasons
 
 
+def test_nothing_explains_itself() -> None:
+    """A trainer that never goes on fails that question by its own cause, and
+    the others for it."""
+    results = {
+        "goes-on": result("goes-on", "goes-on"),
+        "kill": result("kill", "goes-on"),
+    }
+    settle(results)
+    assert results["goes-on"].same_as == ()
+    assert results["kill"].same_as == ("goes-on",)
+
+
 def test_of_several_differences_the_unexplained_ones_are_told() -> None:
     """A run that differs in what is known and in more has a cause of its own,
     and says which."""

@@ -11,10 +11,11 @@ import lockstep.experiments.peers
 from lockstep.exam.adapter import Launch, load
 from lockstep.exam.examine import Exam, examine
 from lockstep.exam.questions import BY_ID
-from lockstep.experiments.peers.__main__ import EXAMPLES, fault_names
+from lockstep.experiments.peers.__main__ import EXAMPLES
+from lockstep.experiments.peers.tables import told_faults
 
 HOME = Path(lockstep.experiments.peers.__path__[0])
-FAULTS = fault_names(HOME / "broken/train.py")
+FAULTS = told_faults(HOME / "broken/train.py")
 DAILY = ["optimizer", "flipped"]
 
 
@@ -85,6 +86,15 @@ def test_every_question_has_a_fault() -> None:
     """For each question of the exam there is a trainer that was made to fail
     it, by one fault."""
     assert {*FAULTS} == {*BY_ID}
+
+
+def test_recorded_each_fault_is_found_by_its_question_alone() -> None:
+    """In the recorded campaign our trainer with each of the faults failed the
+    question that it is made for, and no other by a cause of its own."""
+    found = recorded("faults.json")["faults"]
+    assert {name: one["failed"] for name, one in found.items()} == {
+        name: [name] for name in FAULTS
+    }
 
 
 def test_recorded_ours_fail_nothing() -> None:

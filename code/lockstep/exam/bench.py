@@ -79,7 +79,9 @@ class Bench:
             who = "each rank" if act.rank is None else f"rank {act.rank}"
             done = "" if act.do in ended.acted else " (which was never taken)"
             self.steps.append(f"{act.do}, at step {act.step} of {who}{done}")
-        last = f"exit code {ended.code} after {len(ended.steps)} steps"
+        taken = {len(steps) for steps in ended.ranks.values()} or {0}
+        count = " or ".join(map(str, sorted(taken)))  # of ranks that differ
+        last = f"exit code {ended.code} after {count} steps"
         if ended.out_of_time:
             last = f"ended by the examiner after {limit:.0f} s"
         self.steps.append(last)

@@ -182,7 +182,8 @@ def settle(results: dict[str, Result]) -> None:
     failures = {n for n, r in results.items() if r.verdict.answer == "failed"}
     seen: dict[frozenset[str], str] = {}
     for name in [q.id for q in QUESTIONS if q.id in failures]:
-        result, why = results[name], results[name].verdict.because
+        result = results[name]
+        why = {n: w for n, w in result.verdict.because.items() if n != name}
         own = frozenset(why) - failures
         compares = name in ASPECTS or why.keys() - {"goes-on"}
         if "repeat" in failures and name != "repeat" and compares:

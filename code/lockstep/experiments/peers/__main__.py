@@ -5,7 +5,6 @@ python -m lockstep.experiments.peers --help
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -155,7 +154,7 @@ def faults(only: tuple[str, ...] = ()) -> int:
     home, path = HOME / "broken", HOME / "faults.json"
     found = json.loads(path.read_text()) if only else {}
     found |= {**about(()), "versions": versions(home, sys.executable)}
-    for name in only or fault_names(home / "train.py"):
+    for name in only or tables.told_faults(home / "train.py"):
         print(f"--- {name}", flush=True)
         os.environ["LOCKSTEP_FAULT"] = name
         exam = examined(home / "adapter.py", sys.executable, 2, frozenset())
@@ -172,11 +171,6 @@ def faults(only: tuple[str, ...] = ()) -> int:
         }
         write(found, path)
     return 0
-
-
-def fault_names(script: Path) -> list[str]:
-    """As the script has them, which is not imported: it breaks the trainer."""
-    return re.findall(r'^@fails\("([\w-]+)"\)$', script.read_text(), re.M)
 
 
 def examples(only: tuple[str, ...] = ()) -> int:
@@ -205,7 +199,7 @@ def examples(only: tuple[str, ...] = ()) -> int:
 
 def render() -> int:
     """Write the sections of the page anew, from all results and notes."""
-    (HOME / "result.md").write_text(tables.tables(tables.read(HOME)))
+    (HOME / "result.md").write_text(tables.tables(tables.read(HOME), HOME))
     return 0
 
 

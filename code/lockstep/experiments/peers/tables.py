@@ -1,6 +1,8 @@
 """What the exam found of all peers, as sections that a page includes."""
 
+import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ SHORT = {
     "lockstep": "Lockstep",
 }
 OURS = "cut", "lockstep"
+SILENT = re.compile(r"silent failure (\d+)")
 SIGNS = {
     "passed": "✓",
     "failed": "✗",
@@ -98,10 +101,15 @@ def peer(folder: Path) -> Peer:
     )
 
 
-def tables(peers: list[Peer]) -> str:
+def tables(peers: list[Peer], home: Path) -> str:
     """Every section, in one text."""
-    found = {"peers": [one for one in peers if one.result]}
-    parts = questions, summary, often, matrix, four, machine
+    campaign = home / "faults.json"
+    found = {
+        "peers": [one for one in peers if one.result],
+        "told": told_faults(home / "broken/train.py"),
+        "faults": json.loads(campaign.read_text())["faults"],
+    }
+    parts = questions, summary, often, matrix, four, faults, machine
     return sections(found, *parts) + "\n".join(
         f"<!-- --8<-- [start:{one.folder}] -->\n{told(one)}"
         f"<!-- --8<-- [end:{one.folder}] -->\n"
@@ -153,6 +161,33 @@ def summary(found: dict[str, Any]) -> str:
         "minutes", "examined",
     ]  # fmt: skip
     return table(head, rows)
+
+
+def told_faults(script: Path) -> dict[str, str]:
+    """What each fault is, by the question that it is made for. The script is
+    not imported, since that would break the trainer."""
+    found = {}
+    for node in ast.parse(script.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            (mark,) = node.decorator_list
+            assert isinstance(mark, ast.Call)
+            (question,) = mark.args
+            assert isinstance(question, ast.Constant)
+            found[question.value] = ast.get_docstring(node) or ""
+    return found
+
+
+def faults(found: dict[str, Any]) -> str:
+    """What our trainer fails with each of its faults."""
+    rows = []
+    for name, words in found["told"].items():
+        if one := found["faults"].get(name):
+            linked = SILENT.sub(
+                lambda n: f"[{n[0]}](silent-failures.md#d{int(n[1]):02})", words
+            )
+            failed = ", ".join(f"`{q}`" for q in one["failed"])
+            rows.append([linked, failed, str(len(one["explained"]))])
+    return table(["fault", "fails", "follow from it"], rows, "---")
 
 
 def versions(one: Peer) -> str:

@@ -63,12 +63,13 @@ def after_load(spoil: Callable[[Any], None]) -> None:
 
 @fails("repeat")
 def unseeded() -> None:
+    """No rank seeds its generators."""
     checkpoint.seed_rank = lambda *_: torch.seed()
 
 
 @fails("batch")
 def accumulation_in_name_only() -> None:
-    """Silent failure 7."""
+    """A step takes the first micro-batch alone (silent failure 7)."""
 
     def first_alone(r: Any, source: Iterator, count: int, step: int) -> Any:
         accum = r.cfg.grad_accum_steps
@@ -81,6 +82,7 @@ def accumulation_in_name_only() -> None:
 
 @fails("reshuffled")
 def one_order_for_all_epochs() -> None:
+    """Every epoch has the order of the first."""
     permute = GlobalOrder.permute
     GlobalOrder.permute = lambda self, index, epoch, back=False: permute(
         self, index, 0, back
@@ -89,14 +91,14 @@ def one_order_for_all_epochs() -> None:
 
 @fails("ranks-differ")
 def ranks_seeded_alike() -> None:
-    """Silent failure 9."""
+    """All ranks have one seed (silent failure 9)."""
     seed = checkpoint.seed_rank
     checkpoint.seed_rank = lambda *key: seed(key[0])
 
 
 @fails("uneven")
 def samples_padded() -> None:
-    """Silent failure 6."""
+    """A sample is repeated to make the epoch even (silent failure 6)."""
 
     def padded(cfg: Any) -> Any:
         task = make_task(cfg)
@@ -110,11 +112,14 @@ def samples_padded() -> None:
 
 @fails("goes-on")
 def never_restored() -> None:
+    """No checkpoint is ever loaded."""
     checkpoint.restore = lambda *_: None
 
 
 @fails("length")
 def ends_early_after_a_restart() -> None:
+    """After a restart it ends two steps early."""
+
     class Early(Observer):
         restored = False
 
@@ -130,11 +135,14 @@ def ends_early_after_a_restart() -> None:
 
 @fails("exactly-once")
 def epoch_from_its_start() -> None:
+    """A restart begins the epoch again."""
     positions(lambda cfg, me, n, position: position // n * n)
 
 
 @fails("order")
 def rest_of_the_epoch_shuffled_anew() -> None:
+    """After a restart the rest of the epoch comes backward."""
+
     def other(cfg: Any, me: Any, n: int, position: int, end: int) -> Iterator:
         middle = -(-position // n) * n
         yield from reversed([*shares(cfg, me, n, position, middle)])
@@ -145,6 +153,7 @@ def rest_of_the_epoch_shuffled_anew() -> None:
 
 @fails("rate")
 def warms_up_again() -> None:
+    """The learning rate warms up again in each launch."""
     taken = 0
 
     def warm(r: Any, source: Iterator, count: int, step: int) -> Any:
@@ -159,6 +168,8 @@ def warms_up_again() -> None:
 
 @fails("optimizer")
 def moments_begin_at_zero() -> None:
+    """Adam's first moments are zero after a restart."""
+
     def spoil(r: Any) -> None:
         for state in r.optimizer.state.values():
             state["exp_avg"].zero_()
@@ -168,17 +179,19 @@ def moments_begin_at_zero() -> None:
 
 @fails("buffers")
 def buffers_begin_anew() -> None:
+    """A buffer is zero after a restart."""
     after_load(lambda r: r.strategy.module.forwards.zero_())
 
 
 @fails("random")
 def random_state_not_restored() -> None:
+    """The random states are saved and not loaded."""
     checkpoint.set_rng_state = lambda _: None
 
 
 @fails("ema")
 def average_begins_anew() -> None:
-    """In the plain loop, since the trainer keeps no averaged weights."""
+    """The average begins again (in the plain loop: the trainer has none)."""
     restored = pieces.Run.restore
 
     def forgetful(run: Any) -> int:
@@ -204,6 +217,7 @@ def a_limit_that_forgets() -> None:
 
 @fails("boundary")
 def epoch_repeated() -> None:
+    """A restart at an epoch's end repeats that epoch."""
     positions(
         lambda cfg, me, n, position: (
             position - n * (position % n == 0 < position)
@@ -213,7 +227,7 @@ def epoch_repeated() -> None:
 
 @fails("kill")
 def progress_apart_from_the_weights() -> None:
-    """It is written after every step, the weights only with a checkpoint."""
+    """Progress is written after each step, the weights only when saving."""
 
     def noting(r: Any, source: Iterator, count: int, step: int) -> Any:
         found = train_step(r, source, count, step)
@@ -232,7 +246,7 @@ def progress_apart_from_the_weights() -> None:
 
 @fails("twice")
 def progress_since_the_launch() -> None:
-    """Skips what the last launch has consumed, not what the epoch has."""
+    """It skips what the last launch has consumed, not what the epoch has."""
 
     def skipped(cfg: Any, me: Any, n: int, position: int) -> int:
         path = cfg.run_dir / f"began-{me.rank}"
@@ -246,7 +260,7 @@ def progress_since_the_launch() -> None:
 
 @fails("workers")
 def progress_counts_draws() -> None:
-    """Silent failure 2."""
+    """Progress counts what was fetched (silent failure 2)."""
     drawn = 0
     save = checkpoint.Writer.save
 
@@ -270,6 +284,7 @@ def progress_counts_draws() -> None:
 
 @fails("scaler")
 def scale_begins_anew() -> None:
+    """The gradient scaler begins at its first scale."""
     after_load(lambda r: r.scaler.load_state_dict(
         torch.amp.GradScaler("cpu", enabled=r.scaler.is_enabled()).state_dict()
     ))  # fmt: skip
@@ -277,6 +292,8 @@ def scale_begins_anew() -> None:
 
 @fails("resize")
 def positions_counted_by_rank() -> None:
+    """The position is counted by rank."""
+
     def moved(cfg: Any, me: Any, n: int, position: int) -> int:
         saved = checkpoint.published(cfg.run_dir / "checkpoints")
         if not saved:
@@ -289,7 +306,7 @@ def positions_counted_by_rank() -> None:
 
 @fails("torn")
 def blocked_by_what_a_kill_left() -> None:
-    """Silent failure 10, in another guise: half a checkpoint is in the way."""
+    """Half a checkpoint is in the way of all launches (silent failure 10)."""
     newest = checkpoint.newest_good
 
     def blocked(root: Path, belongs: Any) -> Any:
@@ -302,6 +319,8 @@ def blocked_by_what_a_kill_left() -> None:
 
 @fails("disk")
 def makes_room() -> None:
+    """When the disk is full, old checkpoints are removed to make room."""
+
     def other(self: Any, folder: Path, state: Any) -> Any:
         try:
             return write(self, folder, state)
@@ -340,12 +359,13 @@ def lenient(overlooked: Callable[[Path, int], bool]) -> None:
 
 @fails("truncated")
 def short_files_overlooked() -> None:
+    """Files that are too short are not compared."""
     lenient(lambda path, size: path.stat().st_size < size)
 
 
 @fails("incomplete")
 def missing_files_overlooked() -> None:
-    """Silent failure 14 is one way to it."""
+    """Files that are missing are not looked for (silent failure 14)."""
     lenient(lambda path, _: not path.exists())
     unpacked = checkpoint.unpacked
     checkpoint.unpacked = lambda path: (
@@ -356,6 +376,8 @@ def missing_files_overlooked() -> None:
 
 @fails("flipped")
 def sizes_compared_alone() -> None:
+    """Files are compared by their sizes."""
+
     def other(folder: Path) -> Any:
         manifest = json.loads((folder / "manifest.json").read_text())
         for name, wrote in manifest["files"].items():
@@ -368,13 +390,15 @@ def sizes_compared_alone() -> None:
 
 @fails("foreign")
 def metadata_never_compared() -> None:
-    """Silent failure 13."""
+    """The run's identity is not compared (silent failure 13)."""
     for module in config, checkpoint, loop:
         module.require_same = lambda *_: None  # type: ignore[attr-defined]
 
 
 @fails("pickle")
 def notes_in_a_pickle() -> None:
+    """Notes are kept in a pickle."""
+
     def other(r: Any, tmp: Path, manifest: Any, wrote: list) -> Any:
         (tmp / "notes.pkl").write_bytes(pickle.dumps({"by": "me"}))
         return publish(r, tmp, manifest, wrote)
@@ -390,6 +414,8 @@ def notes_in_a_pickle() -> None:
 
 @fails("sigterm")
 def no_notice_taken() -> None:
+    """Nothing listens to SIGTERM."""
+
     class Deaf(Observer):
         def __init__(self, *_: Any) -> None: ...
 
@@ -398,6 +424,8 @@ def no_notice_taken() -> None:
 
 @fails("hang")
 def waits_half_an_hour() -> None:
+    """Time-outs are half an hour."""
+
     class Asleep(Observer):
         def __init__(self, *_: Any) -> None: ...
 
@@ -408,6 +436,8 @@ def waits_half_an_hour() -> None:
 
 @fails("finished")
 def nothing_left_is_an_error() -> None:
+    """A run with no step left raises an error."""
+
     def other(r: Any, belongs: Any, writer: Any) -> Any:
         found = restore(r, belongs, writer)
         if found and found["step"] >= r.cfg.max_steps:

@@ -93,6 +93,12 @@ class Mended:
             self.scaler.load_state_dict(state["scaler"])
         return state or {}
 
+    def draw_on(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Set the random state that was loaded, once."""
+        if state:
+            torch.set_rng_state(state["random"][dist.get_rank()])
+        return {}
+
 
 def digest(checkpoint: Path) -> str:
     """Of all that DeepSpeed wrote."""
@@ -135,12 +141,13 @@ def main() -> None:
         if more:
             loader.data_sampler.set_epoch(step // len(loader))
         skip = step % len(loader)  # what was trained on
+        if more and not skip:
+            state = more.draw_on(state)  # it was saved before this iterator
         for k, batch in enumerate(loader):
             if k < skip:
                 continue
-            if more and state:
-                torch.set_rng_state(state["random"][dist.get_rank()])
-                state = {}
+            if more:
+                state = more.draw_on(state)
             engine.backward(engine(**batch)["loss"])
             engine.step()
             step += 1
