@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ SHORT = {
     "composer": "Composer",
     "ray": "Ray Train",
     "deepspeed": "DeepSpeed",
-    "torchtitan": "torchtitan",
+    "torchtitan": "torchtitan's parts",
     "torchft": "torchft",
     "cut": "our cut",
     "lockstep": "Lockstep",
@@ -33,9 +34,11 @@ SILENT = re.compile(r"silent failure (\d+)")
 SIGNS = {
     "passed": "✓",
     "failed": "✗",
+    "follows": "○",  # from another failure
     "not applicable": "–",
     "not run": "?",
 }
+THREAD = re.compile(r"https://github.com/[^/]+/([^/]+)/(?:issues|pull)/(\d+)")
 
 
 class Upstream(BaseModel):
@@ -52,6 +55,7 @@ class Failure(BaseModel):
     seen: str
     upstream: list[Upstream] = []
     mend: str
+    on_cpu_only: bool = False
 
 
 class Notes(BaseModel):
@@ -59,6 +63,7 @@ class Notes(BaseModel):
 
     name: str
     way: str
+    script: str = ""  # what the trainer leaves to its user, and ours does
     docs: list[str] = []
     does_well: str
     failures: list[Failure] = []
@@ -117,12 +122,12 @@ def tables(peers: list[Peer], home: Path) -> str:
     )
 
 
-def sign(one: dict[str, Any] | None) -> str:
-    """An answer as a sign; in brackets, if another failure explains it."""
+def sign(one: dict[str, Any] | None, on_cpu_only: bool = False) -> str:
+    """An answer as a sign."""
     if one is None:
         return " "
-    said = SIGNS[one["answer"]]
-    return f"({said})" if one["same_as"] else said
+    said = SIGNS["follows" if one["same_as"] else one["answer"]]
+    return f"{said}*" if said == "✗" and on_cpu_only else said
 
 
 def questions(_: dict[str, Any]) -> str:
@@ -142,23 +147,21 @@ def summary(found: dict[str, Any]) -> str:
     """A row for each peer."""
     rows = []
     for one in found["peers"]:
-        exam, said = one.result["ranks 2"], one.answers().values()
-        signs = [sign(answer) for answer in said]
+        signs = [sign(answer) for answer in one.answers().values()]
         mended = [sign(a) for a in one.answers(mended=True).values()]
         rows.append(
             [
-                SHORT[one.folder],
+                f"[{SHORT[one.folder]}](#{one.folder})",
                 versions(one),
-                str(signs.count("✓")),
-                str(signs.count("✗")),
+                *(str(signs.count(s)) for s in "✓○✗"),
+                str(signs.count("–") + signs.count("?")),
                 str(mended.count("✗")) if mended else "",
-                f"{exam['seconds'] / 60:.0f}",
                 one.result["date"],
             ]
         )
     head = [
-        "trainer", "versions", "passed", "failures", "failures, mended",
-        "minutes", "examined",
+        "trainer", "versions", "✓ passed", "○ follow", "✗ failed", "not asked",
+        "✗ after cures", "examined",
     ]  # fmt: skip
     return table(head, rows)
 
@@ -215,7 +218,7 @@ def often(found: dict[str, Any]) -> str:
     rows = []
     for q in QUESTIONS:
         signs = [sign(p.answers().get(q.id)) for p in others]
-        asked = sum(s in ("✓", "✗", "(✗)") for s in signs)
+        asked = sum(s in "✓○✗" for s in signs)
         if fail := signs.count("✗"):
             rows.append([f"{q.title} (`{q.id}`)", str(fail), str(asked)])
     rows.sort(key=lambda row: -int(row[1]))
@@ -223,14 +226,26 @@ def often(found: dict[str, Any]) -> str:
 
 
 def matrix(found: dict[str, Any]) -> str:
-    """A row for each question, a column for each peer."""
+    """A row for each question, by severity; a column for each peer."""
     peers = found["peers"]
-    rows = [
-        [f"`{q.id}`", *(sign(p.answers().get(q.id)) for p in peers)]
-        for q in QUESTIONS
-    ]
+    rows = []
+    for severity, meaning in SEVERITIES.items():
+        rows.append([f"**{meaning}:**", *("" for _ in peers)])
+        rows += [
+            [f"`{q.id}`", *(cell(p, q.id) for p in peers)]
+            for q in QUESTIONS
+            if q.severity == severity
+        ]
     head = ["question", *(SHORT[p.folder] for p in peers)]
     return table(head, rows, ":---:")
+
+
+def cell(one: Peer, question: str) -> str:
+    """An answer of a peer."""
+    on_cpu_only = any(
+        f.on_cpu_only for f in one.notes.failures if f.question == question
+    )
+    return sign(one.answers().get(question), on_cpu_only)
 
 
 def four(found: dict[str, Any]) -> str:
@@ -261,35 +276,66 @@ def told(one: Peer) -> str:
     notes = one.notes
     links = ", ".join(f"[{label(url)}]({url})" for url in notes.docs)
     where = f" What it follows: {links}." if links else ""
-    lines = [f"**How it was set up.** {notes.way.strip()}{where}"]
+    lines = []
     if one.result:
-        lines.append(f"*{versions(one)}; examined on {one.result['date']}.*")
-    else:
         lines.append(
-            "*A whole exam of it is not recorded yet. What follows was seen in"
-            " parts of one.*"
+            f"*{versions(one)}; examined on {one.result['date']}, revision"
+            f" `{one.result['revision']}`.*"
         )
+    lines.append(f"**How it was set up.** {notes.way.strip()}{where}")
+    if notes.script:
+        lines.append(f"**What the script does itself.** {notes.script.strip()}")
     if notes.does_well:
         lines.append(f"**What it does well.** {notes.does_well.strip()}")
-    for failure in notes.failures:
-        title = next(q.title for q in QUESTIONS if q.id == failure.question)
-        threads = " ".join(
-            f"[{u.says.strip().rstrip('.')}]({u.url})."
-            for u in failure.upstream
+    return (
+        "\n\n".join([*lines, *(failure(one, f) for f in notes.failures)]) + "\n"
+    )
+
+
+def failure(one: Peer, what: Failure) -> str:
+    """A folded paragraph: what was seen, the threads, and the cure."""
+    title = next(q.title for q in QUESTIONS if q.id == what.question)
+    answer = one.answers().get(what.question)
+    said = ""
+    if answer:
+        seen = textwrap.shorten(
+            answer["said"].rstrip(" ."), 160, placeholder=" …"
         )
-        mended = one.answers(mended=True).get(failure.question)
-        passes = mended and mended["answer"] == "passed"
-        cure = failure.mend.strip() + (" Passes then." if passes else "")
-        again = f"`make exam PEER={one.folder} ONLY={failure.question}`"
-        found = one.answers().get(failure.question)
-        said = found["said"].rstrip(" .") if found else ""
-        said = said and f"*The exam saw:* {said}."
-        paragraphs = (
-            failure.seen.strip(), said, threads, f"*Cure:* {cure}", again
-        )  # fmt: skip
-        body = "".join(f"\n\n    {p}" for p in paragraphs if p)
-        lines.append(f'??? failure "{title}: failed"{body}')
-    return "\n\n".join(lines) + "\n"
+        said = f"*The exam saw:* {seen}."
+        if answer["answer"] == "not run":
+            title += " (failed in some tries)"
+    if what.on_cpu_only:
+        title += " (on CPUs only)"
+    threads = " ".join(thread(u) for u in what.upstream)
+    paragraphs = [
+        what.seen.strip(),
+        said,
+        threads and f"*Threads:* {threads}",
+        f"*Cure:* {what.mend.strip()} {tried(one, what)}",
+        f"`make exam PEER={one.folder} ONLY={what.question}`",
+    ]
+    body = "".join(f"\n\n    {p}" for p in paragraphs if p)
+    return f'??? failure "{title}"{body}'
+
+
+def tried(one: Peer, what: Failure) -> str:
+    """What became of the cure."""
+    answer = one.answers(mended=True).get(what.question)
+    if what.mend.strip().startswith("None"):
+        return ""
+    if answer is None:
+        return "*Not tried yet.*"
+    passes = answer["answer"] == "passed"
+    return "*Tried: it passes.*" if passes else "*Tried: it does not pass.*"
+
+
+def thread(one: Upstream) -> str:
+    """A link, named for the project and number, and what it says."""
+    says = one.says.strip().rstrip(".")
+    if found := THREAD.match(one.url):
+        says = re.sub(rf"^[\w .-]*#{found[2]}\W*", "", says)
+        return f"[{found[1]} #{found[2]}]({one.url}): {says}."
+    return f"[{label(one.url)}]({one.url}): {says}."
 
 
 def changes(was: dict[str, Any], now: dict[str, Any]) -> list[str]:

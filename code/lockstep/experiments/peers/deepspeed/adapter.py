@@ -17,6 +17,9 @@ lacks = {
 def command(launch: Launch) -> list[object]:
     """By DeepSpeed's own launcher, on a port that is free."""
     stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
+    # What a killed launch leaves in shared memory, 64 MiB each, adds up.
+    for left in Path("/dev/shm").glob("deepspeed_allreduce_buffer_*"):
+        left.unlink()
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]

@@ -16,6 +16,9 @@ lacks = {
 def command(launch: Launch) -> list[object]:
     """By torchrun, which gives the ranks time to save at a SIGTERM."""
     stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
+    # What a killed launch leaves in shared memory, 64 MiB each, adds up.
+    for left in Path("/dev/shm").glob("deepspeed_allreduce_buffer_*"):
+        left.unlink()
     return [
         "env", "DS_ACCELERATOR=cpu", "TORCH_FORCE_WEIGHTS_ONLY_LOAD=1",
         launch.python, "-m", "torch.distributed.run", "--standalone",
