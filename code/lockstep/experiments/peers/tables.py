@@ -114,7 +114,7 @@ def tables(peers: list[Peer], home: Path) -> str:
         "told": told_faults(home / "broken/train.py"),
         "faults": json.loads(campaign.read_text())["faults"],
     }
-    parts = questions, summary, often, matrix, four, faults, machine
+    parts = questions, exact, summary, often, matrix, four, faults, machine
     return sections(found, *parts) + "\n".join(
         f"<!-- --8<-- [start:{one.folder}] -->\n{told(one)}"
         f"<!-- --8<-- [end:{one.folder}] -->\n"
@@ -209,6 +209,19 @@ def label(url: str) -> str:
     site, *path = address.rstrip("/").removesuffix(".html").split("/")
     name = anchor or (path[-1] if path else "")
     return f"{site}: {name.rpartition('.')[0] or name}" if name else site
+
+
+def exact(found: dict[str, Any]) -> str:
+    """Who goes on exactly in the middle of an epoch, in a sentence."""
+    others = [p for p in found["peers"] if p.folder not in OURS]
+    names = [
+        SHORT[p.folder] for p in others if sign(p.answers().get("kill")) == "✓"
+    ]
+    return (
+        f"Without a change, as documented, these of the {len(others)} end"
+        " exactly as an undisturbed run does after a kill in the middle of an"
+        f" epoch (`kill`): {', '.join(names)}.\n"
+    )
 
 
 def often(found: dict[str, Any]) -> str:
