@@ -163,7 +163,7 @@ def summary(found: dict[str, Any]) -> str:
         "trainer", "versions", "✓ passed", "○ follow", "✗ failed", "not asked",
         "✗ after cures", "examined",
     ]  # fmt: skip
-    return table(head, rows)
+    return table(head, rows, "---")
 
 
 def told_faults(script: Path) -> dict[str, str]:
@@ -239,18 +239,34 @@ def often(found: dict[str, Any]) -> str:
 
 
 def matrix(found: dict[str, Any]) -> str:
-    """A row for each question, by severity; a column for each peer."""
+    """A row for each question, by severity; a column for each peer. As HTML:
+    its head stands upright, so that a page has room for all columns."""
     peers = found["peers"]
-    rows = []
+    heads = "".join(
+        f'<th scope="col"><span>{SHORT[p.folder]}</span></th>' for p in peers
+    )
+    lines = [
+        '<div class="matrix-scroll" tabindex="0"><table class="matrix">',
+        f'<thead><tr><th scope="col">question</th>{heads}</tr></thead><tbody>',
+    ]
     for severity, meaning in SEVERITIES.items():
-        rows.append([f"**{meaning}:**", *("" for _ in peers)])
-        rows += [
-            [f"`{q.id}`", *(cell(p, q.id) for p in peers)]
+        lines.append(
+            f'<tr><th scope="colgroup" colspan="{len(peers) + 1}">If it fails,'
+            f" {meaning}:</th></tr>"
+        )
+        lines += [
+            f'<tr><th scope="row"><code>{q.id}</code></th>'
+            + "".join(f"<td>{marked(cell(p, q.id))}</td>" for p in peers)
+            + "</tr>"
             for q in QUESTIONS
             if q.severity == severity
         ]
-    head = ["question", *(SHORT[p.folder] for p in peers)]
-    return table(head, rows, ":---:")
+    return "\n".join([*lines, "</tbody></table></div>"]) + "\n"
+
+
+def marked(said: str) -> str:
+    """A sign in HTML, a failure in bold."""
+    return f"<b>{said}</b>" if "✗" in said else said
 
 
 def cell(one: Peer, question: str) -> str:
