@@ -41,6 +41,7 @@ SHOWN = {
     "formats": "concepts/low-precision/",
     "launches": "concepts/compile/",
     "loss-scale": "concepts/low-precision/",
+    "second-launch": "reliability/resume-exam/",
 }
 PHONE: Any = {"width": 360, "height": 800}
 # A grid of samples, a timeline, a drawing of bits, and the slowest to compute.
