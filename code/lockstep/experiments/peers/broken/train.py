@@ -140,13 +140,12 @@ def epoch_from_its_start() -> None:
 
 
 @fails("order")
-def rest_of_the_epoch_shuffled_anew() -> None:
-    """After a restart the rest of the epoch comes backward."""
+def ranks_exchanged() -> None:
+    """After a restart each rank has its neighbor's samples."""
 
     def other(cfg: Any, me: Any, n: int, position: int, end: int) -> Iterator:
-        middle = -(-position // n) * n
-        yield from reversed([*shares(cfg, me, n, position, middle)])
-        yield from shares(cfg, me, n, middle, end)
+        rank = (me.rank + 1) % me.world_size if position else me.rank
+        return shares(cfg, me._replace(rank=rank), n, position, end)
 
     loop.shares = other
 

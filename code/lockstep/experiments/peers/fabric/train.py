@@ -1,6 +1,7 @@
 """A loop on Lightning Fabric, resumed as its documentation says."""
 
 import argparse
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -103,3 +104,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # in the interpreter's shutdown gloo's threads may abort

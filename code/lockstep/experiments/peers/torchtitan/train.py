@@ -7,6 +7,7 @@ trainer itself does not start without an accelerator.
 import argparse
 import hashlib
 import json
+import os
 import signal
 import sys
 from datetime import timedelta
@@ -215,3 +216,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # in the interpreter's shutdown gloo's threads may abort
