@@ -1,6 +1,7 @@
 """The exam's adapter for DeepSpeed with ZeRO stage 1."""
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
@@ -19,7 +20,8 @@ def command(launch: Launch) -> list[object]:
     stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
     # What a killed launch leaves in shared memory, 64 MiB each, adds up.
     for left in Path("/dev/shm").glob("deepspeed_allreduce_buffer_*"):
-        left.unlink()
+        with suppress(PermissionError):
+            left.unlink()
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]

@@ -1,5 +1,6 @@
 """DeepSpeed with what the user's side can mend, by its client state."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
@@ -18,7 +19,8 @@ def command(launch: Launch) -> list[object]:
     stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
     # What a killed launch leaves in shared memory, 64 MiB each, adds up.
     for left in Path("/dev/shm").glob("deepspeed_allreduce_buffer_*"):
-        left.unlink()
+        with suppress(PermissionError):
+            left.unlink()
     return [
         "env", "DS_ACCELERATOR=cpu", "TORCH_FORCE_WEIGHTS_ONLY_LOAD=1",
         launch.python, "-m", "torch.distributed.run", "--standalone",
