@@ -230,14 +230,16 @@ def progress_apart_from_the_weights() -> None:
 
     def noting(r: Any, source: Iterator, count: int, step: int) -> Any:
         found = train_step(r, source, count, step)
-        if r.me.rank == 0:
-            done = step * r.cfg.global_batch_size
-            (r.cfg.run_dir / "progress").write_text(str(done))
+        path = r.cfg.run_dir / "progress"
+        if r.me.rank == 0 and step < r.cfg.max_steps:
+            path.write_text(str(step * r.cfg.global_batch_size))
+        elif r.me.rank == 0:
+            path.unlink(missing_ok=True)  # the run is over
         return found
 
     def noted(cfg: Any, me: Any, n: int, position: int) -> int:
         path = cfg.run_dir / "progress"
-        return int(path.read_text()) if path.exists() and position else 0
+        return int(path.read_text()) if path.exists() else position
 
     loop.train_step = noting
     positions(noted)
