@@ -168,6 +168,7 @@ def faults(only: tuple[str, ...] = ()) -> int:
                 q["id"]: q["same_as"] for q in exam["questions"] if q["same_as"]
             },
             "seconds": exam["seconds"],
+            "revision": found["revision"],
         }
         write(found, path)
     return 0
