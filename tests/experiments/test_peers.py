@@ -28,7 +28,7 @@ def name(value: Any) -> str | None:
 
 def test_the_tables_are_those_of_the_results() -> None:
     """The sections that the page includes are rendered from the records."""
-    assert (HOME / "result.md").read_text() == tables.tables(PEERS, HOME)
+    assert (HOME / "result.md").read_text() == tables.tables(HOME)
 
 
 @pytest.mark.parametrize("one", EXAMINED, ids=name)

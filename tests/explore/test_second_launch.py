@@ -4,19 +4,12 @@ from typing import Any
 
 import pytest
 
-from lockstep.exam.launching import Ended
 from lockstep.exam.lineage import differences, lineage
 from lockstep.explore import second_launch
 from lockstep.explore.settings import read
-from tests.exam.test_lineage import step
+from tests.exam.test_lineage import launched
 
 KILLS = range(3, second_launch.STEPS)
-
-
-def launched(first: int, last: int) -> Ended:
-    """A launch of one rank that takes the steps after `first` up to `last`."""
-    told = {0: [step(k, 0) for k in range(first, last)]}
-    return Ended([], ranks=told, world=1)
 
 
 @pytest.mark.parametrize("counts", ["run", "launch"])

@@ -45,17 +45,17 @@ def run(
             script on two, in what failed. What was recorded of the others
             stays.
     """
-    home, asked = HOME / peer, frozenset(only)
+    home = HOME / peer
     if only:
         for name in "adapter.py", "mended.py":
             if (home / name).exists():
-                examined(home / name, python, 2, asked)
+                examined(home / name, python, 2, frozenset(only))
         return 0
     path, now = home / "result.json", about(())
     found = {} if "two" in parts else json.loads(path.read_text())
     if "two" in parts:
         found = {**now, "versions": versions(home, python)}
-        found["ranks 2"] = examined(home / "adapter.py", python, 2, asked)
+        found["ranks 2"] = examined(home / "adapter.py", python, 2, frozenset())
     if "four" in parts:
         found["ranks 4"] = examined(home / "adapter.py", python, 4, FOUR)
         found["ranks 4"]["revision"] = now["revision"]
@@ -200,7 +200,7 @@ def examples(only: tuple[str, ...] = ()) -> int:
 
 def render() -> int:
     """Write the sections of the page anew, from all results and notes."""
-    (HOME / "result.md").write_text(tables.tables(tables.read(HOME), HOME))
+    (HOME / "result.md").write_text(tables.tables(HOME))
     return 0
 
 

@@ -106,11 +106,13 @@ def peer(folder: Path) -> Peer:
     )
 
 
-def tables(peers: list[Peer], home: Path) -> str:
+def tables(home: Path) -> str:
     """Every section, in one text."""
-    campaign = home / "faults.json"
+    peers, campaign = read(home), home / "faults.json"
+    examined = [one for one in peers if one.result]
     found = {
-        "peers": [one for one in peers if one.result],
+        "peers": examined,
+        "others": [one for one in examined if one.folder not in OURS],
         "told": told_faults(home / "broken/train.py"),
         "faults": json.loads(campaign.read_text())["faults"],
     }
@@ -213,7 +215,7 @@ def label(url: str) -> str:
 
 def exact(found: dict[str, Any]) -> str:
     """Who goes on exactly in the middle of an epoch, in a sentence."""
-    others = [p for p in found["peers"] if p.folder not in OURS]
+    others = found["others"]
     names = [
         SHORT[p.folder] for p in others if sign(p.answers().get("kill")) == "✓"
     ]
@@ -227,7 +229,7 @@ def exact(found: dict[str, Any]) -> str:
 def often(found: dict[str, Any]) -> str:
     """Which questions most of the others' trainers fail, by causes of their
     own, and of how many that were asked."""
-    others = [p for p in found["peers"] if p.folder not in OURS]
+    others = found["others"]
     rows = []
     for q in QUESTIONS:
         signs = [sign(p.answers().get(q.id)) for p in others]

@@ -17,11 +17,6 @@ lacks = {
 
 def command(launch: Launch) -> list[object]:
     """By DeepSpeed's own launcher, on a port that is free."""
-    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
-    # What a killed launch leaves in shared memory, 64 MiB each, adds up.
-    for left in Path("/dev/shm").glob("deepspeed_allreduce_buffer_*"):
-        with suppress(PermissionError):
-            left.unlink()
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -29,6 +24,18 @@ def command(launch: Launch) -> list[object]:
         "env", "DS_ACCELERATOR=cpu",
         launch.python, "-m", "deepspeed.launcher.runner",
         "--num_accelerators", launch.ranks, "--master_port", port,
+        *script(launch),
+    ]  # fmt: skip
+
+
+def script(launch: Launch) -> list[object]:
+    """The script and its settings, where nothing of a killed launch is left:
+    its buffers in shared memory, 64 MiB each, add up."""
+    for left in Path("/dev/shm").glob("deepspeed_allreduce_buffer_*"):
+        with suppress(PermissionError):
+            left.unlink()
+    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
+    return [
         Path(__file__).with_name("train.py"),
         "--run-dir", launch.run_dir,
         "--steps", launch.steps, *stop,

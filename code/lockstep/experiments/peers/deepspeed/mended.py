@@ -1,43 +1,20 @@
 """DeepSpeed with what the user's side can mend, by its client state."""
 
-from contextlib import suppress
+import runpy
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
 
+theirs = runpy.run_path(str(Path(__file__).with_name("adapter.py")))
 name = "DeepSpeed, mended"
-lacks = {
-    "ema": "it keeps no averaged weights",
-    # With ZeRO the weights follow after the optimizer's step, so that the exam
-    # cannot know those that a launch leaves with.
-    "stop": "it is stopped by a kill, since the exam misses its last weights",
-}
+lacks, checkpoints = theirs["lacks"], theirs["checkpoints"]
 
 
 def command(launch: Launch) -> list[object]:
     """By torchrun, which gives the ranks time to save at a SIGTERM."""
-    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
-    # What a killed launch leaves in shared memory, 64 MiB each, adds up.
-    for left in Path("/dev/shm").glob("deepspeed_allreduce_buffer_*"):
-        with suppress(PermissionError):
-            left.unlink()
     return [
         "env", "DS_ACCELERATOR=cpu", "TORCH_FORCE_WEIGHTS_ONLY_LOAD=1",
         launch.python, "-m", "torch.distributed.run", "--standalone",
         "--nproc-per-node", launch.ranks,
-        Path(__file__).with_name("train.py"), "--mended",
-        "--run-dir", launch.run_dir,
-        "--steps", launch.steps, *stop,
-        "--save-every", launch.save_every,
-        "--batch", launch.global_batch,
-        "--workers", launch.workers,
-        "--precision", launch.precision,
-        "--seed", launch.seed,
-        "--timeout", launch.timeout_seconds,
+        *theirs["script"](launch), "--mended",
     ]  # fmt: skip
-
-
-def checkpoints(run_dir: Path) -> list[Path]:
-    """By the step in their names."""
-    found = (run_dir / "checkpoints").glob("global_step*")
-    return sorted(found, key=lambda p: int(p.name[len("global_step") :]))
