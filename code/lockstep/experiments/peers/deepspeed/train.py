@@ -21,7 +21,12 @@ from lockstep.exam.task import Model, Samples
 def config(args: argparse.Namespace, micro_batch: int) -> dict[str, Any]:
     """Fill in what DeepSpeed reads as JSON."""
     fp16 = args.precision == "fp16"
-    return {
+    # So that the engine reduces in the default group, with its time-out.
+    mesh = {
+        "data_parallel_size": args.batch // micro_batch,
+        "sequence_parallel_size": 1,
+    }
+    return (mesh if args.mended else {}) | {
         "train_batch_size": args.batch,
         "train_micro_batch_size_per_gpu": micro_batch,
         # With ZeRO the scale of fp16 never falls, so that no step is taken.
@@ -43,7 +48,7 @@ class Mended:
     """What DeepSpeed leaves to its user, by means of the client state."""
 
     def __init__(self, engine: Any, args: argparse.Namespace) -> None:
-        self.engine, self.told = engine, False
+        self.engine, self.told, self.random = engine, False, None
         self.scaler = engine.torch_autocast_z0_gradscaler
         self.run = args.seed, Samples().x.double().sum().item()
         signal.signal(signal.SIGTERM, self.tell)
@@ -79,7 +84,7 @@ class Mended:
             Path(folder, "latest").write_text(tag)
         dist.barrier()
 
-    def load(self, folder: str) -> dict[str, Any]:
+    def load(self, folder: str) -> dict[str, Any] | None:
         """Refuse a damaged checkpoint, and one of another run."""
         latest = Path(folder, "latest")
         if latest.exists():
@@ -87,17 +92,19 @@ class Mended:
             if (found / "digests").read_text() != digest(found):
                 raise SystemExit(f"{found} is damaged")
         _, state = self.engine.load_checkpoint(folder)
-        if state and state["run"] != self.run:
-            raise SystemExit(f"{folder} is another run's")
-        if state and self.scaler:
-            self.scaler.load_state_dict(state["scaler"])
-        return state or {}
-
-    def draw_on(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Set the random state that was loaded, once."""
         if state:
-            torch.set_rng_state(state["random"][dist.get_rank()])
-        return {}
+            if state["run"] != self.run:
+                raise SystemExit(f"{folder} is another run's")
+            if self.scaler:
+                self.scaler.load_state_dict(state["scaler"])
+            self.random = state["random"][dist.get_rank()]
+        return state
+
+    def draw_on(self) -> None:
+        """Set the random state that was loaded, once."""
+        if self.random is not None:
+            torch.set_rng_state(self.random)
+        self.random = None
 
 
 def digest(checkpoint: Path) -> str:
@@ -142,12 +149,12 @@ def main() -> None:
             loader.data_sampler.set_epoch(step // len(loader))
         skip = step % len(loader)  # what was trained on
         if more and not skip:
-            state = more.draw_on(state)  # it was saved before this iterator
+            more.draw_on()  # it was saved before this iterator was made
         for k, batch in enumerate(loader):
             if k < skip:
                 continue
             if more:
-                state = more.draw_on(state)
+                more.draw_on()
             engine.backward(engine(**batch)["loss"])
             engine.step()
             step += 1
