@@ -59,6 +59,12 @@ def test_a_module_is_found_by_its_name() -> None:
         (["none.py"], "error: none.py: no such file, and no such module"),
         (["lockstep.nobody"], "error: lockstep.nobody: no such file, and"),
         (["ADAPTER", "--only", "speed"], "'speed' is no question; they are"),
+        (["ADAPTER", "--only", "fp16"], "'fp16' is no question; they are"),
+        (["ADAPTER", "--ranks", "3"], "3 ranks cannot share a batch of 16"),
+        (["ADAPTER", "--html", "a.py/r.html"], "error: "),
+        (["LACKS"], "'speed' is nothing that a trainer may lack"),
+        (["NO-WORDS"], "command(launch) raises TypeError"),
+        (["NO-PROGRAM"], "cannot be launched: [Errno 2] No such file"),
         (["ADAPTER"], "ended with exit code 3 after 0 steps: it cannot"),
     ],
 )
@@ -67,13 +73,22 @@ def test_the_command_says_what_is_wrong_and_exits_with_2(
     args: list[str],
     said: str,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = tmp_path / "adapter.py"
-    path.write_text(
+    leaves = (
         "import sys\ndef command(launch): return [sys.executable, '-c',"
-        " 'import sys; print(\"it cannot\"); sys.exit(3)']"
+        " 'import sys; print(\"it cannot\"); sys.exit(3)']\n"
     )
-    args = [str(path) if arg == "ADAPTER" else arg for arg in args]
+    texts = {
+        "ADAPTER": leaves,
+        "LACKS": leaves + "lacks = {'speed': 'why not'}",
+        "NO-WORDS": "def command(launch): ...",
+        "NO-PROGRAM": "def command(launch): return ['/no/such/program']",
+    }
+    monkeypatch.chdir(tmp_path)
+    path = Path("a.py")
+    path.write_text(texts.get(args[0], ""))
+    args = ["a.py" if arg in texts else arg for arg in args]
     code = main(["exam", *args, "--folder", str(tmp_path / "exam")])
     assert code == 2
     assert said in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Files are damaged as is said, and a booby trap is one."""
 
+import gzip
 import pickle
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,19 @@ def test_a_trap_goes_off_where_code_of_a_file_is_run(
     assert touched.exists()
     assert loaded["step"] == 3
     assert loaded["w"].sum() == 1000
+
+
+def test_a_file_that_gzip_has_packed_is_looked_into(
+    saved: Path, tmp_path: Path
+) -> None:
+    touched = tmp_path / "touched"
+    packed = tmp_path / "state.pt.gz"
+    packed.write_bytes(gzip.compress(saved.read_bytes()))
+    assert damage.booby_trap(packed, touched) == 1
+    with gzip.open(packed) as file:
+        loaded = torch.load(file, weights_only=False)
+    assert touched.exists()
+    assert loaded["step"] == 3
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])

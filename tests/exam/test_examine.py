@@ -2,9 +2,9 @@
 answers come out as a table, a page, a badge and tests."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 
 from lockstep.cli import main
 from lockstep.exam import examine as examining
-from lockstep.exam import report
+from lockstep.exam import pytest_plugin, report
 from lockstep.exam.adapter import Adapter, Launch
 from lockstep.exam.bench import Bench, ExamError
 from lockstep.exam.examine import Exam, examine, settle
@@ -66,6 +66,44 @@ def test_a_failure_is_seen_three_times(
     assert exam.results["order"].verdict.answer == "passed"
     assert exam.results["torn"].verdict.answer == "not run"
     assert "1 of 2 tries" in exam.results["torn"].verdict.said
+
+
+def test_what_fails_in_a_later_try_only_is_not_called_passed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where another failure of the same launches had them tried again."""
+    both, _ = scenario(
+        {"order": failed("bad"), "random": passed()},
+        {"order": failed("bad"), "random": failed("races")},
+    )
+    exam = held(monkeypatch, tmp_path, both)
+    assert exam.results["order"].reproduced == "3 of 3"
+    random = exam.results["random"]
+    assert random.verdict.answer == "not run"
+    assert "2 of 3 tries" in random.verdict.said
+    assert random.verdict.said.endswith("races")
+    assert random.kept != exam.results["order"].kept
+    assert Path(random.kept).is_dir()
+
+
+def test_what_cannot_be_tried_again_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A failure after which the launches break down is neither called one nor
+    lost, and what had passed has passed."""
+    once, count = scenario({"kill": failed("bad"), "order": passed()})
+
+    def breaks(bench: Bench) -> dict[str, Verdict]:
+        if count:
+            raise ExamError("out of memory")
+        return once.run(bench)
+
+    exam = held(monkeypatch, tmp_path, Scenario(lambda _: {}, ()),
+                once._replace(run=breaks))  # fmt: skip
+    assert exam.results["kill"].verdict.answer == "not run"
+    assert "1 of 2 tries" in exam.results["kill"].verdict.said
+    assert exam.results["order"].verdict.answer == "passed"
+    assert not exam.sound
 
 
 def test_what_a_failure_explains_is_not_tried_again(
@@ -243,19 +281,12 @@ def test_the_badge_counts_what_was_asked(exam: Exam) -> None:
 @pytest.fixture
 def command(
     exam: Exam, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[list[str]]:
+) -> list[str]:
     """The command, and an exam that is over at once."""
 
-    def at_once(_: Adapter, folder: Path, *__: object) -> Exam:
-        for name in "run", "stopped", "failures":
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        return exam
-
-    monkeypatch.setattr(examining, "examine", at_once)
+    monkeypatch.setattr(examining, "examine", lambda *_: exam)
     (tmp_path / "a.py").write_text("def command(launch): ...")
-    folder = str(tmp_path / "exam")
-    yield ["exam", str(tmp_path / "a.py"), "--folder", folder]
-    assert [path.name for path in Path(folder).iterdir()] == ["failures"]
+    return ["exam", str(tmp_path / "a.py")]
 
 
 def test_the_command_prints_and_writes(
@@ -265,12 +296,16 @@ def test_the_command_prints_and_writes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A table, the failures that no other explains, and a last line; a page
-    and a badge if they are asked for. Only failed runs stay on the disk."""
-    page, badge = tmp_path / "r.html", tmp_path / "b.svg"
+    and a badge if they are asked for, in a folder that need not be there. What
+    a trainer said is printed as it is."""
+    page, badge = tmp_path / "new/r.html", tmp_path / "b.svg"
+    words = "[rank0]: nothing in [/data/run]"
+    exam.results["repeat"].verdict.said = words
     asked = [*command, "--html", str(page), "--badge", str(badge)]
     assert main(asked) == 1
     said = capsys.readouterr().out
     assert said.count("To see it again") == 1
+    assert words in said
     assert (
         "a <trainer>: 1 passed, 2 failed, 1 not applicable, 1 not run" in said
     )
@@ -312,15 +347,17 @@ def test_questions_become_tests(
     and only those that are to be run are asked."""
     asked = []
 
-    def at_once(_: Adapter, __: Path, ___: Launch, only: frozenset) -> Exam:
-        asked.append(only)
+    def at_once(*args: Any, limit: float) -> Exam:
+        asked.append(args[3])
+        assert limit == 7
         return exam
 
-    monkeypatch.setattr("lockstep.exam.pytest_plugin.examine", at_once)
+    monkeypatch.setattr(pytest_plugin, "examine", at_once)
     path = pytester.makepyfile(a="def command(launch): ...")
     ran = pytester.inline_run(
         "-p", "lockstep.exam.pytest_plugin", "--exam", str(path), "-p",
         "no:cacheprovider", "-k", "repeat or rate or ema or torn", str(path),
+        "--exam-limit", "7",
     )  # fmt: skip
     passing, skipped, failing = ran.listoutcomes()
     assert [r.nodeid.split("::")[1] for r in passing] == ["repeat"]
@@ -328,3 +365,31 @@ def test_questions_become_tests(
     (found,) = failing
     assert "step 9: 1, not 2" in str(found.longrepr)
     assert asked == [{"repeat", "rate", "ema", "torn"}]
+
+
+def test_what_cannot_be_examined_is_launched_once(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question says why, and the trainer is not tried again for each.
+    Adapters of one name have folders of their own."""
+    folders = []
+
+    def broken(_: Adapter, folder: Path, *__: object, **___: object) -> Exam:
+        folders.append(folder)
+        raise ExamError("it cannot be launched")
+
+    monkeypatch.setattr(pytest_plugin, "examine", broken)
+    paths = []
+    for name in "one", "two":
+        paths.append(pytester.mkdir(name) / "a.py")
+        paths[-1].write_text("def command(launch): ...")
+    args = [word for path in paths for word in ("--exam", str(path))]
+    ran = pytester.inline_run(
+        "-p", "lockstep.exam.pytest_plugin", *args, "-p", "no:cacheprovider",
+        "-k", "repeat or rate",
+    )  # fmt: skip
+    failing = ran.listoutcomes()[2]
+    assert ["it cannot be launched" in str(f.longrepr) for f in failing] == (
+        [True] * 4
+    )
+    assert len({*folders}) == len(folders) == 2

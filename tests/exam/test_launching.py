@@ -47,6 +47,11 @@ def run(tmp_path: Path, code: str, *acts: Act, args: Any = ()) -> Ended:
         return under_way.wait(60)
 
 
+def runs(process: psutil.Process) -> bool:
+    """Whether it has not ended."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
 def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:
     """Each optimizer step comes with the samples of its forward passes, and
     begins with the weights that the one before ended with."""
@@ -56,6 +61,7 @@ def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:
     weights = [step.before["weights"] for step in ended.steps]
     assert weights[1:] == [step.after for step in ended.steps[:-1]]
     assert len({*weights}) == 6
+    assert not any(step.before["sharded"] for step in ended.steps)
     assert ended.text.strip() == "all done"
 
 
@@ -76,6 +82,74 @@ def test_forward_passes_in_a_closure_are_seen(tmp_path: Path) -> None:
         assert one.after == other.after
         assert one.before["rates"] == other.before["rates"] == [1e-3]
         assert one.before["optimizer"] == other.before["optimizer"]
+
+
+def test_of_two_optimizers_the_last_one_counts(tmp_path: Path) -> None:
+    """A step is over when the last optimizer of the model's weights has
+    stepped. Which that is the exam is told, and asks if it is not."""
+    two = OBSERVED.replace(
+        "optimizer = torch.optim.AdamW(model.parameters())",
+        "optimizer = torch.optim.AdamW([model.weight])\n"
+        "other = torch.optim.SGD([model.bias], lr=0.1)",
+    ).replace("optimizer.step()", "optimizer.step(); other.step()")
+    one = "observe(model, optimizer, ids"
+    assert one in two
+    ended = run(tmp_path, two.replace(one, "observe(model, ids"))
+    assert ended.code == 1
+    assert "two optimizers step this model's weights" in ended.last_words
+    ended = run(tmp_path, two.replace(one, "observe(model, other, ids"))
+    assert ended.code == 0, ended.text
+    weights = [step.before["weights"] for step in ended.steps]
+    assert weights[1:] == [step.after for step in ended.steps[:-1]]
+    # A model that observes itself, as the exam's own does, is told later.
+    later = two.replace(one, "observe(model, ids").replace(
+        "for k in", "observe(model, other)\nfor k in"
+    )
+    assert run(tmp_path, later).steps == ended.steps
+
+
+SHARDED = """
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from lockstep.exam.task import Model, Samples
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = Model()
+fully_shard(model.second)
+fully_shard(model)
+optimizer = torch.optim.AdamW(model.parameters())
+samples = Samples()
+for k in range(3):
+    batch = [samples[4 * k + 2 * dist.get_rank() + i] for i in range(2)]
+    x, labels = (torch.stack([s[n] for s in batch]) for n in ("x", "labels"))
+    model(x, labels)["loss"].backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_sharded_weights_are_seen_as_each_rank_holds_them(
+    tmp_path: Path,
+) -> None:
+    """FSDP gathers weights for a forward pass and frees them, which the exam
+    must not prevent; a step begins with the part that the one before left."""
+    script = tmp_path / "train.py"
+    script.write_text(SHARDED)
+    words = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        "--nproc-per-node", "2", str(script),
+    ]  # fmt: skip
+    adapter = Adapter(tmp_path, "sharded", lambda _: words, lambda _: [], {})
+    with launching(adapter, Launch(tmp_path / "run"), [], {}) as under_way:
+        ended = under_way.wait(60)
+    assert ended.code == 0, ended.text
+    for rank in range(2):
+        steps = ended.ranks[rank]
+        assert all(step.before["sharded"] for step in steps)
+        weights = [step.before["weights"] for step in steps]
+        assert weights[1:] == [step.after for step in steps[:-1]]
+        assert len({*weights}) == 3
 
 
 def test_an_evaluation_does_not_count(tmp_path: Path) -> None:
@@ -151,6 +225,65 @@ def test_what_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
         assert not under_way.left()
 
 
+def test_after_an_act_its_time_begins_anew(tmp_path: Path) -> None:
+    """What comes late to the step at which it is told to hang is waited for as
+    long as what comes early."""
+    slow = OBSERVED.replace("torch.manual_seed(0)", "time.sleep(3)")
+    with begun(tmp_path, slow, Act(1, "hang")) as under_way:
+        ended = under_way.wait(600, patience=2)
+    assert ended.out_of_time
+    assert len(ended.steps) == 1
+    assert ended.seconds_after_act > 2
+    with begun(tmp_path, slow, Act(1, "hang")) as under_way:
+        ended = under_way.wait(2, patience=60)
+    assert not ended.acted  # it did not come that far
+
+
+def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
+    """A child that the examiner had before, such as a server of the test
+    session, may begin others meanwhile."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", "import subprocess, sys; input();"
+         " subprocess.Popen(['sleep', '60']); print('begun', flush=True);"
+         " input()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert server.stdin
+    assert server.stdout
+    with begun(tmp_path, OBSERVED, Act(1, "hang")) as under_way:
+        print(file=server.stdin, flush=True)
+        assert server.stdout.readline() == "begun\n"
+        (theirs,) = psutil.Process(server.pid).children()
+        assert under_way.wait(0.1).out_of_time
+    assert runs(theirs)
+    theirs.kill()
+    server.kill()
+    server.communicate()
+
+
+def test_an_exam_that_is_told_to_end_ends_its_launch(tmp_path: Path) -> None:
+    """At SIGTERM, as by `timeout` or a job that is canceled, the command ends
+    the trainer, though it takes no step, and leaves."""
+    pid = tmp_path / "pid"
+    lines = (
+        "import os, pathlib, time",
+        f"pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))",
+        "time.sleep(600)",
+    )
+    words = [sys.executable, "-c", "\n".join(lines)]
+    text = f"def command(launch): return {words!r}"
+    (tmp_path / "a.py").write_text(text)
+    code = "from lockstep.cli import main; main(['exam', 'a.py'])"
+    exam = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    while not pid.exists() or not pid.read_text():
+        assert exam.poll() is None
+        time.sleep(0.1)
+    trainer = psutil.Process(int(pid.read_text()))
+    exam.terminate()
+    assert exam.wait(30) == 143
+    assert not runs(trainer)
+
+
 def test_processes_that_outlive_their_launcher_are_ended(
     tmp_path: Path,
 ) -> None:
@@ -195,6 +328,6 @@ def test_an_examiner_that_is_killed_leaves_nothing_training(
     examiner.wait()
     psutil.wait_procs([trainer], timeout=60)
     deadline = time.monotonic() + 30
-    while trainer.is_running() and trainer.status() != psutil.STATUS_ZOMBIE:
+    while runs(trainer):
         assert time.monotonic() < deadline
         time.sleep(0.1)

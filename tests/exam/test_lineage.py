@@ -76,6 +76,42 @@ def test_from_the_start_from_nowhere_and_not_at_all() -> None:
     assert lineage(begun, Ended([])).steps == 3
 
 
+def test_each_rank_has_to_go_on_with_its_own_weights() -> None:
+    """A launch whose rank 1 kept its initial weights, since only rank 0 loaded
+    the checkpoint, goes on from nowhere; whether the first launch was stopped
+    at that step or killed later. A rank that was killed before it told of them
+    is believed."""
+    for last in 2, 4:
+        second = launched(2, STEPS)
+        first = second.ranks[1][0]
+        other = first.before | {"weights": "w0"}
+        assert lineage(launched(0, last), second).resumed == [2]
+        second.ranks[1][0] = first._replace(before=other)
+        assert lineage(launched(0, last), second).resumed == [None]
+    killed = launched(0, 4)
+    del killed.ranks[1][2:]
+    assert lineage(killed, second).resumed == [2]
+
+
+def test_steps_that_the_scaler_skips_are_the_scalers() -> None:
+    """A launch whose scale starts over skips steps until it has the one that
+    it should have had; a step that was skipped in both is none of its own."""
+    skipped = step(3, 0)._replace(skipped=True)
+
+    def skipping(first: int, at: int) -> Ended:
+        """A launch that skips before its step `at`."""
+        ended = launched(first, STEPS)
+        for steps in ended.ranks.values():
+            steps.insert(at - first, skipped)
+        return ended
+
+    again = lineage(launched(0, 2), skipping(2, 3))
+    said = differences(WHOLE, again)
+    assert [*said] == ["scaler"]
+    assert "before step 4, rank 0: the scaler skipped 1" in said["scaler"]
+    assert differences(lineage(skipping(0, 3)), again) == {}
+
+
 def test_weights_that_stay_are_those_of_the_first_step_with_them() -> None:
     """Where a step changes nothing, as with a learning rate of 0, a launch goes
     on from the earliest step with its weights. So it does where the exam sees

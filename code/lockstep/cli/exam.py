@@ -1,6 +1,6 @@
 """The command `lockstep exam ADAPTER`: how a trainer resumes."""
 
-import shutil
+import signal
 import sys
 from json import dumps
 from pathlib import Path
@@ -18,6 +18,7 @@ def exam(
     ranks: int = 2,
     seed: int = 0,
     python: str = sys.executable,
+    limit: float = 120.0,
     folder: Path = Path("exam"),
     json: bool = False,
     html: Path | None = None,
@@ -34,7 +35,8 @@ def exam(
         ranks: how many processes train.
         seed: of the runs, and of what is drawn at random.
         python: the interpreter of the trainer's environment.
-        folder: where it is run; what failed is left there.
+        limit: seconds that one launch of it may take.
+        folder: where it is run, a new one; what failed is left there.
         json: print the results for machines.
         html: write a report as one page.
         badge: write a badge as an SVG.
@@ -46,7 +48,13 @@ def exam(
 
     told, said = Console(stderr=True), Console(highlight=False, soft_wrap=True)
     launch = Launch(Path(), ranks=ranks, seed=seed, python=python)
+    # As Ctrl-C does: it ends the launch that is under way.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
+        for written in html, badge:
+            if written:
+                written.parent.mkdir(parents=True, exist_ok=True)
+                written.touch()
         with told.status("…") as status:
 
             def tell(asked: str) -> None:
@@ -56,14 +64,16 @@ def exam(
                     print(asked, file=sys.stderr)
 
             found = examine(
-                load(adapter), folder.resolve(), launch, frozenset(only), tell
+                load(adapter),
+                folder.resolve(),
+                launch,
+                frozenset(only),
+                tell,
+                limit,
             )
-    except (AdapterError, ExamError) as error:
+    except (AdapterError, ExamError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for left in folder.iterdir():
-        if left.is_dir() and left.name != "failures":
-            shutil.rmtree(left)
     if json:
         print(dumps(found.as_json()))
     else:

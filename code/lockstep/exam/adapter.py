@@ -2,7 +2,8 @@
 
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,15 +28,12 @@ class Launch:
     workers: int = 0  # loader workers of each rank
     precision: str = "fp32"  # or fp16, with a gradient scaler
     seed: int = 0
+    variant: int = 0  # of the data: another number, other samples
     timeout_seconds: int = 10  # how long a collective may wait
     python: str = sys.executable  # of the trainer's environment
 
 
 # --8<-- [end:launch]
-# What an adapter may say that its trainer lacks, with the reason.
-FEATURES = "stop", "workers", "fp16", "ema", "sigterm", "resize"
-
-
 @dataclass(frozen=True)
 class Adapter:
     """What the exam knows of a trainer."""
@@ -46,7 +44,7 @@ class Adapter:
     checkpoints: Callable[
         [Path], list[Path]
     ]  # in a run directory, oldest first
-    lacks: dict[str, str]  # feature or question: why it does not apply
+    lacks: dict[str, str]  # question, `stop` or `fp16`: why it does not apply
 
 
 def located(adapter: str | Path) -> Path:
@@ -89,13 +87,26 @@ def load(adapter: str | Path) -> Adapter:
         raise AdapterError(
             f"{path}: `lacks` is a dictionary: what, and why it does not apply"
         )
-    return Adapter(
-        path,
-        said.get("name", path.stem),
-        lambda launch: [str(word) for word in command(launch)],
-        said.get("checkpoints", in_a_folder),
-        lacks,
-    )
+    checkpoints = said.get("checkpoints", in_a_folder)
+
+    def words(launch: Launch) -> list[str]:
+        with told(f"{path}: command(launch)"):
+            return [str(word) for word in command(launch)]
+
+    def saved(run_dir: Path) -> list[Path]:
+        with told(f"{path}: checkpoints(run_dir)"):
+            return [Path(found) for found in checkpoints(run_dir)]
+
+    return Adapter(path, said.get("name", path.stem), words, saved, lacks)
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Whatever goes wrong in an adapter, as its fault and in one line."""
+    try:
+        yield
+    except Exception as error:
+        raise AdapterError(f"{what} raises {error!r}") from error
 
 
 def in_a_folder(run_dir: Path) -> list[Path]:

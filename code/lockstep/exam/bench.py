@@ -1,6 +1,5 @@
 """Where a trainer is examined: its run directory, and what was done in it."""
 
-import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from .launching import Act, Ended, launching, shown
 from .lineage import Lineage, lineage
 from .names import SAMPLES, VARIANT
 
-LIMIT = 120.0  # seconds that a launch may take
+MARK = ".lockstep-exam"  # a file in a folder that an exam may clear
 
 
 class ExamError(Exception):
@@ -22,13 +21,30 @@ class Bench:
     """One run directory at a time, always at the same path, since a checkpoint
     may hold paths."""
 
-    def __init__(self, adapter: Adapter, folder: Path, launch: Launch) -> None:
-        self.adapter, self.folder = adapter, folder
+    def __init__(
+        self, adapter: Adapter, folder: Path, launch: Launch, limit: float
+    ) -> None:
+        """`limit`: seconds that a launch may take. ExamError if `folder` holds
+        what no exam has put there, since it is cleared."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / MARK).exists():
+            raise ExamError(
+                f"{folder} holds other files: an exam clears its folder, so"
+                " give it one that is empty or new"
+            )
+        (folder / MARK).touch()
+        self.adapter, self.folder, self.limit = adapter, folder, limit
         self.launch = replace(launch, run_dir=folder / "run")
-        self.random = random.Random(launch.seed)
         self.steps: list[str] = []  # what was done, for whoever does it again
         self.ended: list[Ended] = []
         self.known: dict[str, Lineage] = {}  # undisturbed runs
+        self.stopped = Ended([])  # the launch that left the snapshot
+        self.clear()
+
+    def clear(self) -> None:
+        """All but the run directories of failures."""
+        for name in "run", "finished", "stopped":
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
     @property
     def run_dir(self) -> Path:
@@ -36,10 +52,13 @@ class Bench:
         return self.launch.run_dir
 
     def begin(self, snapshot: str = "") -> None:
-        """An empty run directory, or the copy of one."""
+        """An empty run directory, or the copy of one; ExamError if there is
+        none."""
         self.steps, self.ended = [], []
         shutil.rmtree(self.run_dir, ignore_errors=True)
         if snapshot:
+            if not (self.folder / snapshot).exists():
+                raise ExamError(f"there is no {snapshot} run to begin with")
             shutil.copytree(self.folder / snapshot, self.run_dir, symlinks=True)
             self.steps.append(f"the run directory as it was when {snapshot}")
         else:
@@ -62,17 +81,17 @@ class Bench:
         return target
 
     def run(
-        self,
-        *acts: Act,
-        limit: float = LIMIT,
-        variant: int = 0,
-        **settings: object,
+        self, *acts: Act, patience: float | None = None, **settings: object
     ) -> Ended:
-        """Launch the trainer, and see it to its end."""
+        """Launch the trainer, and see it to its end: `patience` seconds after
+        the first act it is ended. ExamError if it cannot be launched."""
         launch = replace(self.launch, **settings)  # type: ignore[arg-type]
-        env = {SAMPLES: str(launch.samples), VARIANT: str(variant)}
-        with launching(self.adapter, launch, list(acts), env) as under_way:
-            ended = under_way.wait(limit)
+        env = {SAMPLES: str(launch.samples), VARIANT: str(launch.variant)}
+        try:
+            with launching(self.adapter, launch, [*acts], env) as under_way:
+                ended = under_way.wait(self.limit, patience)
+        except OSError as error:
+            raise ExamError(f"it cannot be launched: {error}") from None
         self.ended.append(ended)
         self.steps.append(f"launched: {shown(ended.words)}")
         for act in acts:
@@ -83,8 +102,24 @@ class Bench:
         count = " or ".join(map(str, sorted(taken)))  # of ranks that differ
         last = f"exit code {ended.code} after {count} steps"
         if ended.out_of_time:
-            last = f"ended by the examiner after {limit:.0f} s"
+            when = f"{self.limit:.0f} s after its launch"
+            if ended.acted and patience:
+                when = f"{patience:.0f} s later"
+            last = f"ended by the examiner, {when}"
         self.steps.append(last)
+        return ended
+
+    def begun(
+        self, *acts: Act, patience: float | None = None, **settings: object
+    ) -> Ended:
+        """The first launch of a new run; ExamError if it takes no step."""
+        self.begin()
+        ended = self.run(*acts, patience=patience, **settings)
+        if not ended.steps:
+            raise ExamError(
+                f"the first launch of a run took no step, {self.steps[-1]}:"
+                f" {ended.last_words}"
+            )
         return ended
 
     def undisturbed(self, **settings: object) -> Lineage:
@@ -108,8 +143,10 @@ class Bench:
             self.known[key] = lineage(ended)
         return self.known[key]
 
-    def newest(self, back: int = 0) -> list[Path]:
-        """The files of the newest checkpoint, the largest first; or of an
-        earlier one. Empty if there is none."""
+    def newest(self) -> list[Path]:
+        """The files of the newest checkpoint, the largest first. ExamError if
+        there is none."""
         found = self.adapter.checkpoints(self.run_dir)
-        return files(found[-1 - back]) if len(found) > back else []
+        if not found or not (inside := files(found[-1])):
+            raise ExamError("the adapter's checkpoints(run_dir) finds none")
+        return inside

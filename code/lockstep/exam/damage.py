@@ -1,6 +1,7 @@
 """What happens to files: cut short, one bit flipped, gone, booby-trapped."""
 
-import shutil
+import gzip
+import io
 import zipfile
 from pathlib import Path
 from pickletools import genops
@@ -31,21 +32,33 @@ def booby_trap(path: Path, touched: Path) -> int:
     and otherwise hold what it held; how many there were."""
     if path.suffix == ".distcp":  # parts at fixed places: cannot grow
         return 0
-    if not zipfile.is_zipfile(path):
-        data = path.read_bytes()
-        if not is_pickle(data):
-            return 0
-        path.write_bytes(trapped(data, touched))
-        return 1
-    count, part = 0, path.with_name(path.name + ".part")
-    with zipfile.ZipFile(path) as was, zipfile.ZipFile(part, "w") as now:
-        for entry in was.infolist():
-            data = was.read(entry)
-            if is_pickle(data):
-                data, count = trapped(data, touched), count + 1
-            now.writestr(entry, data)
-    shutil.move(part, path)
+    data, count = trapped(path.read_bytes(), touched)
+    if count:
+        path.write_bytes(data)
     return count
+
+
+def trapped(data: bytes, touched: Path) -> tuple[bytes, int]:
+    """The same of the bytes of a file: a pickle, or a zip archive with some, or
+    one of these that gzip has packed."""
+    if data.startswith(b"\x1f\x8b"):
+        inside, count = trapped(gzip.decompress(data), touched)
+        return (gzip.compress(inside) if count else data), count
+    if is_pickle(data):
+        return with_a_trap(data, touched), 1
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        return data, 0
+    count, changed = 0, io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as was,
+        zipfile.ZipFile(changed, "w") as now,
+    ):
+        for entry in was.infolist():
+            inside = was.read(entry)
+            if is_pickle(inside):
+                inside, count = with_a_trap(inside, touched), count + 1
+            now.writestr(entry, inside)
+    return changed.getvalue(), count
 
 
 def is_pickle(data: bytes) -> bool:
@@ -58,7 +71,7 @@ def is_pickle(data: bytes) -> bool:
         return False
 
 
-def trapped(data: bytes, touched: Path) -> bytes:
+def with_a_trap(data: bytes, touched: Path) -> bytes:
     """A pickle that first runs a harmless command."""
     command = f"touch {touched}".encode()
     trap = b"cposix\nsystem\nX" + len(command).to_bytes(4, "little") + command

@@ -15,6 +15,8 @@ from .scenarios import ASPECTS, SCENARIOS, Scenario
 # They ask whether two runs end alike, each after another disturbance.
 SAME_END = "boundary", "kill", "twice", "workers", "torn", "disk", "finished"
 DIFFER = "two undisturbed runs already differ, see repeat"
+FEATURES = "stop", "fp16"  # that a trainer may lack, beside questions
+LIMIT = 120.0  # seconds that a launch may take
 TIMES = 3  # a failure is called one when it was seen this often
 
 
@@ -68,22 +70,32 @@ def examine(
     launch: Launch,
     only: frozenset[str] = frozenset(),
     tell: Callable[[str], None] = lambda _: None,
+    limit: float = LIMIT,
 ) -> Exam:
     """Ask `adapter`'s trainer all questions, or `only` some.
 
-    `folder` is where it is run; what failed stays there. `tell` gets what is
-    being done now. Raises ExamError if it does not even run undisturbed, and
+    `folder` is where it is run, a new one or that of another exam; what failed
+    stays there. `tell` gets what is being done now. `limit`: seconds that a
+    launch may take. Raises ExamError if it does not even run undisturbed, and
     AdapterError if one of `only`, or of what it lacks, is no question.
     """
-    known = {*BY_ID, *(s.needs for s in SCENARIOS if s.needs), "stop"}
-    for name in {*only, *adapter.lacks} - known:
+    names = ", ".join(BY_ID)
+    for name in only - {*BY_ID}:
+        raise AdapterError(f"{name!r} is no question; they are {names}")
+    for name in {*adapter.lacks} - {*BY_ID, *FEATURES}:
         raise AdapterError(
-            f"{name!r} is no question; they are {', '.join(BY_ID)}"
+            f"{name!r} is nothing that a trainer may lack; these are"
+            f" {', '.join(FEATURES)} and the questions {names}"
+        )
+    if launch.global_batch % launch.ranks:
+        raise ExamError(
+            f"{launch.ranks} ranks cannot share a batch of"
+            f" {launch.global_batch}; 1, 2, 4, 8 and 16 can"
         )
     begun = monotonic()
     today = datetime.now(UTC).date().isoformat()
     exam = Exam(adapter.name, launch, today)
-    bench = Bench(adapter, folder, launch)
+    bench = Bench(adapter, folder, launch, limit)
     asked: set[str] = set()
     for scenario in needed(only):
         tell(", ".join(scenario.questions))
@@ -100,6 +112,7 @@ def examine(
     order = [q.id for q in QUESTIONS if q.id in wanted]
     exam.results = {name: exam.results[name] for name in order}
     exam.seconds = monotonic() - begun
+    bench.clear()
     return exam
 
 
@@ -136,9 +149,9 @@ def answers(
             why = str(error)
             break
         wrong = [n for n in ask if tries[-1][n].answer == "failed"]
-        if len(tries) == 1 and wrong:
-            where = bench.set_aside(scenario.run.__name__)
-            kept = dict.fromkeys(wrong, (bench.steps, str(where)))
+        if new := [n for n in wrong if n not in kept]:
+            where = bench.set_aside(f"{scenario.run.__name__}-{len(tries)}")
+            kept |= dict.fromkeys(new, (bench.steps, str(where)))
         still = [n for n in kept if unexplained(tries[-1][n], failures)]
         if not still or len(tries) == TIMES:
             break
@@ -147,10 +160,13 @@ def answers(
         if name in lacks or (why and scenario.needs in lacks):
             reason = lacks.get(name) or why
             yield Result(BY_ID[name], Verdict("not applicable", reason))
-        elif why:
+        elif not tries:
             yield Result(BY_ID[name], Verdict("not run", why))
         else:
-            yield judged(name, [t[name] for t in tries], kept.get(name))
+            verdicts = [t[name] for t in tries]
+            if why and name in kept:  # it failed, and cannot be tried again
+                verdicts.append(Verdict("not run", why))
+            yield judged(name, verdicts, kept.get(name))
 
 
 def unexplained(verdict: Verdict, failures: set[str]) -> bool:
@@ -163,13 +179,13 @@ def judged(
     name: str, verdicts: list[Verdict], kept: tuple[list[str], str] | None
 ) -> Result:
     """One answer from the tries."""
-    times = sum(verdict.answer == "failed" for verdict in verdicts)
     if not kept:
         return Result(BY_ID[name], verdicts[0])
     steps, where = kept
-    seen = f"{times} of {len(verdicts)}"
-    verdict = verdicts[0]
-    if times < len(verdicts):
+    wrong = [verdict for verdict in verdicts if verdict.answer == "failed"]
+    seen = f"{len(wrong)} of {len(verdicts)}"
+    verdict = wrong[0]
+    if len(wrong) < len(verdicts):
         why = f"failed in {seen} tries, so it is called neither: {verdict.said}"
         verdict = Verdict("not run", why)
     return Result(BY_ID[name], verdict, (), seen, steps, where)

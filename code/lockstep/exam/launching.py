@@ -45,6 +45,7 @@ class Step(NamedTuple):
     norms: tuple[float, ...]  # of each parameter then
     drew: bool  # random numbers, while it computed
     scale: float | None  # of the gradient scaler
+    skips: int = 0  # steps that the scaler skipped just before this one
 
 
 class Act(NamedTuple):
@@ -100,7 +101,7 @@ class Launching:
     ) -> None:
         self.acts, self.mark = acts, uuid.uuid4().hex
         adopt_orphans()
-        self.before = {p.pid for p in psutil.Process().children(recursive=True)}
+        self.before = {p.pid for p in psutil.Process().children()}
         self.ended = Ended(adapter.command(launch))
         self.lock = threading.Lock()
         self.told: dict[int, list[Step]] = defaultdict(list)
@@ -176,14 +177,16 @@ class Launching:
                 return act
         return None
 
-    def wait(self, limit: float) -> Ended:
-        """Until it has ended, or the examiner ends it after `limit` seconds.
-        Nothing of it is left then."""
-        ended = self.ended
-        try:
-            ended.code = self.process.wait(limit)
-        except subprocess.TimeoutExpired:
-            ended.out_of_time = True
+    def wait(self, limit: float, patience: float | None = None) -> Ended:
+        """Until it has ended, or the examiner ends it: `limit` seconds after
+        its launch, or `patience` after an act. Nothing of it is left then."""
+        ended, launched = self.ended, time.monotonic()
+        while self.process.poll() is None and not ended.out_of_time:
+            begun, seconds = launched, limit
+            if self.acted_at and patience:
+                begun, seconds = self.acted_at, patience
+            ended.out_of_time = time.monotonic() - begun > seconds
+            time.sleep(0.05)
         if self.acted_at:
             ended.seconds_after_act = time.monotonic() - self.acted_at
         self.close()
@@ -237,12 +240,12 @@ def adopt_orphans() -> None:
 
 def alive(mark: str, before: set[int]) -> list[psutil.Process]:
     """The processes of a launch: this one's children and theirs, but for those
-    that it had `before`, and whatever else has the launch's mark."""
-    found = {
-        process
-        for process in psutil.Process().children(recursive=True)
-        if process.pid not in before
-    }
+    that it had `before` and theirs, and whatever else has the launch's mark."""
+    found: set[psutil.Process] = set()
+    for child in psutil.Process().children():
+        if child.pid not in before:
+            with suppress(psutil.Error):
+                found |= {child, *child.children(recursive=True)}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.environ().get(MARK) == mark:

@@ -29,21 +29,34 @@ class Lineage:
 
     def add(self, ended: Ended) -> None:
         """One more launch."""
-        self.world = ended.world or self.world
-        if not self.ranks:
-            self.ranks = {r: committed(s) for r, s in ended.ranks.items()}
-            return
         new = {r: committed(s) for r, s in ended.ranks.items()}
+        if not self.ranks:
+            self.ranks, self.world = new, ended.world
+            return
         if not new.get(0):
             self.resumed.append(-1)
             return
         after = self.step_with(new[0][0].before["weights"])
+        if after is not None and ended.world == self.world:
+            others = (r for r in new if r and new[r])
+            if not all(self.had(r, after, new[r][0]) for r in others):
+                after = None
+        self.world = ended.world
         self.resumed.append(after)
         kept = {r: steps[: after or 0] for r, steps in self.ranks.items()}
         absent = [ABSENT] * (after or 0)  # of ranks that are new
         self.ranks = {
             r: kept.get(r, absent) + new.get(r, []) for r in {*kept, *new}
         }
+
+    def had(self, rank: int, after: int, first: Step) -> bool:
+        """Whether `rank` goes on with its own weights of that step. If it was
+        killed before it told of them, it is believed."""
+        mine = self.ranks.get(rank, [])
+        if after < len(mine):
+            return mine[after].before["weights"] == first.before["weights"]
+        told = after == len(mine) == self.steps
+        return not told or mine[-1].after == first.before["weights"]
 
     def step_with(self, weights: str) -> int | None:
         """After which step rank 0 first had these weights."""
@@ -72,8 +85,14 @@ class Lineage:
 
 
 def committed(steps: list[Step]) -> list[Step]:
-    """Those that the gradient scaler did not skip."""
-    return [step for step in steps if not step.skipped]
+    """Those that the gradient scaler did not skip, with how many it did."""
+    found: list[Step] = []
+    skips = 0
+    for step in steps:
+        if not step.skipped:
+            found.append(step._replace(skips=skips))
+        skips = skips + 1 if step.skipped else 0
+    return found
 
 
 def lineage(*launches: Ended) -> Lineage:
@@ -134,6 +153,9 @@ def compare_steps(
             rates = b.before.get("rates"), a.before.get("rates")
             if rates[0] != rates[1]:
                 differ("rate", f"{where}: {rates[0]}, not {rates[1]}")
+            if a.skips != b.skips:
+                said = f"the scaler skipped {b.skips} steps, not {a.skips}"
+                differ("scaler", f"before {where}: {said}")
             if a.scale != b.scale:
                 differ("scaler", f"{where}: scale {b.scale}, not {a.scale}")
             drew = a.drew or b.drew

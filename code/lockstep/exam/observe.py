@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -39,17 +38,23 @@ def observe(
 ) -> None:
     """Let the exam see what `model` is trained on. Outside an exam, nothing.
 
-    `optimizer`: whose steps count; by default those of any optimizer.
+    `optimizer`: whose steps count; by default those of any optimizer. If
+        several share the model's parameters, the one that steps last; give the
+        others as `states`.
     `ids`: gets what the model's forward gets, and returns a number for each
-    sample in it. By default that is a hash of the sample's part of the first
-    tensor, for which no two samples may be alike and none may be augmented at
-    random; where they are, give `ids`.
+        sample in it. By default that is a hash of the sample's part of the
+        first tensor, for which no two samples may be alike and none may be
+        augmented at random; where they are, give `ids`.
     `states`: whatever else must survive a restart and has a `state_dict`, such
-    as `ema=ema`; a second call for the same model adds to them.
+        as `ema=ema`.
+
+    A second call for the same model adds to what the first one said.
     """
     # --8<-- [end:observe]
     if model in _observed:
-        _observed[model].states.update(states)
+        observer = _observed[model]
+        observer.optimizer = optimizer or observer.optimizer
+        observer.states.update(states)
     elif ADDRESS in os.environ:
         observer = Observer(model, optimizer, ids or hashed, states)
         _observed[model] = observer
@@ -72,8 +77,9 @@ class Observer:
         self.ids, self.states = ids, states
         self.pending: list[int] = []  # trained on, but in no step yet
         self.before: dict[str, Any] = {}
-        self.entering: dict[str, Any] = {"optimizer": "", "rates": []}
+        self.entering: dict[str, Any] = {}
         self.drew = False
+        self.stepped: Optimizer | None = None  # whose step was told
         self.scaler: Any = None
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.connect(os.environ[ADDRESS])
@@ -101,7 +107,6 @@ class Observer:
             return
         if not self.pending:
             self.before = {
-                "weights": digest(self.model.parameters()),
                 "buffers": digest(self.model.buffers()),
                 "random": random_state(),
                 "states": {
@@ -119,22 +124,39 @@ class Observer:
 
     def on_step(self, optimizer: Optimizer, *_: Any) -> None:
         """The last moment before a step; or before its forward passes too,
-        where they run in a closure."""
-        if self.optimizer in (None, optimizer):
+        where they run in a closure. Weights are read here, since in a forward
+        pass FSDP has gathered some of them."""
+        if not self.entering:
+            weights = [*self.model.parameters()]
             self.entering = {
+                "weights": digest(weights),
+                "sharded": any(local(p).shape != p.shape for p in weights),
+            }
+        if self.optimizer in (None, optimizer):
+            self.entering |= {
                 "optimizer": optimizer_digest(optimizer),
                 "rates": [float(g["lr"]) for g in optimizer.param_groups],
             }
 
     def on_stepped(self, optimizer: Optimizer, *_: Any) -> None:
-        """The step has counted."""
+        """The step has counted. RuntimeError if the one before was told too
+        early, since another optimizer of the same weights had yet to step."""
         if self.counts(optimizer):
+            self.stepped = optimizer
             weights = [local(p).double() for p in self.model.parameters()]
             self.tell(
                 "step",
                 after=digest(self.model.parameters()),
                 norms=[float(w.norm()) for w in weights],
             )
+        elif self.stepped not in (None, optimizer) and not self.optimizer:
+            mine = {*map(id, self.model.parameters())}
+            groups = optimizer.param_groups
+            if any(id(p) in mine for g in groups for p in g["params"]):
+                raise RuntimeError(
+                    "two optimizers step this model's weights: tell the exam"
+                    " which one is the last, observe(model, optimizer)"
+                )
 
     def counts(self, optimizer: Optimizer) -> bool:
         """Whether a step of `optimizer` is one of this model's."""
@@ -148,27 +170,28 @@ class Observer:
     def tell(self, event: str, **more: Any) -> None:
         """Send what was trained on; then do as the examiner says."""
         ids, self.pending = self.pending, []
+        before, self.entering = self.before | self.entering, {}
         rank, world = who()
         scale = self.scaler and self.scaler.get_scale()
         record = {
-            "event": event, "rank": rank, "world": world, "pid": os.getpid(),
+            "event": event, "rank": rank, "world": world,
             "ids": ids, "drew": self.drew,
-            "before": self.before | self.entering,
+            "before": before,
             "scale": scale, **more,
         }  # fmt: skip
         try:
             self.connection.sendall(json.dumps(record).encode() + b"\n")
-            obey(json.loads(self.answers.readline()))
+            while True:  # for ever if told to hang: no second answer comes
+                order = json.loads(self.answers.readline())
+                if order["do"] != "hang":
+                    return obey(order)
         except (OSError, ValueError):  # nobody would end this process
             os._exit(LEFT_ALONE)
 
 
 def obey(order: dict[str, Any]) -> None:
-    """Go on; or hang; or write no file of more than so many bytes, and be
-    refused (as by a full disk) or killed in the middle of the write."""
-    if order["do"] == "hang":
-        while True:
-            time.sleep(3600)
+    """Go on; or write no file of more than so many bytes, and be refused (as
+    by a full disk) or killed in the middle of the write."""
     if order["do"] in ("refuse", "tear"):
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         if order["do"] == "tear":  # by libc: any thread may ask it
@@ -214,7 +237,9 @@ def digest(values: Iterable[Any]) -> str:
     found = hashlib.blake2b(digest_size=8)
     for value in values:
         if isinstance(value, Tensor):
-            value = local(value).cpu().contiguous()
+            # A copy: FSDP frees what it has gathered, and what NumPy has seen
+            # it could not.
+            value = local(value).to("cpu", copy=True).contiguous()
             found.update(f"{value.dtype}{[*value.shape]}".encode())
             found.update(value.flatten().view(torch.uint8).numpy().tobytes())
         else:

@@ -4,13 +4,17 @@ Each question is a test of its own. What does not apply is skipped with its
 reason, and `-k` chooses.
 """
 
+import hashlib
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .adapter import AdapterError, Launch, load, located
-from .examine import Exam, examine
+from .bench import ExamError
+from .examine import LIMIT, Exam, examine
 from .questions import QUESTIONS, Question
 from .report import failures
 
@@ -20,7 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("exam", "examine how a trainer resumes")
     group.addoption("--exam", metavar="ADAPTER", action="append", default=[])
     group.addoption("--exam-ranks", metavar="N", type=int, default=2)
-    group.addoption("--exam-python", metavar="PATH", default=None)
+    group.addoption("--exam-python", metavar="PATH", default=sys.executable)
+    group.addoption(
+        "--exam-limit", metavar="SECONDS", type=float, default=LIMIT
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,7 +57,7 @@ def pytest_collect_file(
 class Adapter(pytest.File):
     """The questions to one trainer, all answered by one exam."""
 
-    found: Exam | None = None
+    found: Exam | AdapterError | ExamError | None = None
 
     def collect(self) -> Iterator["Asked"]:
         for question in QUESTIONS:
@@ -61,17 +68,32 @@ class Adapter(pytest.File):
         to be run."""
         if not self.found:
             asked = [i for i in self.session.items if i.parent is self]
-            launch = Launch(Path(), ranks=self.config.getoption("--exam-ranks"))
-            if python := self.config.getoption("--exam-python"):
-                launch = Launch(Path(), ranks=launch.ranks, python=python)
-            folder = self.config.rootpath / ".pytest_cache" / "exam"
-            self.found = examine(
-                load(self.path),
-                folder / self.path.stem,
-                launch,
-                frozenset(item.name for item in asked),
-            )
+            self.found = self.held(frozenset(item.name for item in asked))
+        if isinstance(self.found, Exception):
+            raise self.found
         return self.found
+
+    def held(self, only: frozenset[str]) -> Exam | AdapterError | ExamError:
+        """The exam, or what is in its way: each item says it, and the trainer
+        is not launched again for each."""
+        option = self.config.getoption
+        launch = Launch(
+            Path(), ranks=option("--exam-ranks"), python=option("--exam-python")
+        )
+        # Adapters of one name, and processes of pytest-xdist, apart.
+        path = hashlib.sha256(bytes(self.path)).hexdigest()[:8]
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        folder = self.config.rootpath / ".pytest_cache" / "exam"
+        try:
+            return examine(
+                load(self.path),
+                folder / f"{self.path.stem}-{path}{worker}",
+                launch,
+                only,
+                limit=option("--exam-limit"),
+            )
+        except (AdapterError, ExamError) as error:
+            return error
 
 
 class FailedError(Exception):

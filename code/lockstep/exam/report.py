@@ -27,7 +27,9 @@ def table(exam: Exam) -> Table:
     for result in exam.results.values():
         answer = result.verdict.answer
         style = "dim red" if result.same_as else COLORS[answer]
-        found.add_row(result.question.id, Text(answer, style), seen(result))
+        found.add_row(
+            result.question.id, Text(answer, style), Text(seen(result))
+        )
     return found
 
 

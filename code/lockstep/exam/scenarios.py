@@ -6,7 +6,9 @@ the middle of the second epoch.
 
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
 
 from .bench import Bench, ExamError
 from .damage import booby_trap, flip, truncate
@@ -15,7 +17,8 @@ from .lineage import Lineage, differences, ends_of_epochs, lineage
 from .questions import Verdict
 
 EPOCH, MIDDLE = 6, 8  # steps
-MINUTE = 60.0  # seconds in which a hang must have ended
+GRACE, MINUTE = 30.0, 60.0  # seconds after SIGTERM, and for a hang to end
+WHOLE = "what it loaded was whole"
 AT_MOST = 8  # files of a checkpoint that are damaged one by one
 Verdicts = dict[str, Verdict]
 ASPECTS = (
@@ -114,7 +117,7 @@ def uneven(b: Bench) -> Verdicts:
 def stop(b: Bench) -> Verdicts:
     """In the middle of an epoch; then on to the end."""
     was = b.undisturbed()
-    first = stop_at(b, MIDDLE)
+    first = b.stopped = stop_at(b, MIDDLE)
     b.keep("stopped")
     now = lineage(first, second := b.run())
     trouble = went_on(now, second, at_least=MIDDLE)
@@ -151,40 +154,42 @@ def boundary(b: Bench) -> Verdicts:
     how = how_to_stop(b, EPOCH)
     was = b.undisturbed(**how)
     ends = [stop_at(b, EPOCH), b.run(**how)]
-    return {"boundary": same_end(b, was, ends, 1)}
+    return {"boundary": same_end(b, was, ends, EPOCH)}
 
 
 def kill(b: Bench) -> Verdicts:
     """Drawn from the steps that neither save nor follow a save, since a save
     in the background takes a moment; nor come after one at an epoch's end,
     which `boundary` asks."""
-    b.begin()
     every = b.launch.save_every
     at = [
         k
         for k in range(every + 2, b.launch.steps)
         if k % every > 1 and k // every * every % EPOCH
     ]
-    first = b.run(Act(b.random.choice(at), "kill"))
+    drawn = Random(b.launch.seed).choice(at)
+    first = b.begun(Act(drawn, "kill"))
     return {"kill": same_end(b, b.undisturbed(), [first, b.run()], 1)}
 
 
 def twice(b: Bench) -> Verdicts:
     """Saving after every second step of an epoch, and killed in it twice."""
     was = b.undisturbed(save_every=2)  # where saving may draw random numbers
-    b.begin()
-    first = b.run(Act(EPOCH + 3, "kill"), save_every=2)
+    first = b.begun(Act(EPOCH + 3, "kill"), save_every=2)
     second = b.run(Act(3, "kill"), save_every=2)  # it has saved once
     third = b.run(save_every=2)
     ends = [first, second, third]
-    return {"twice": same_end(b, was, ends, 1)}
+    verdict, (one, two) = same_end(b, was, ends, 1), lineage(*ends).resumed
+    if verdict.answer == "passed" and one == two:
+        why = f"both launches went on from step {one}"
+        return {"twice": Verdict("not run", why)}
+    return {"twice": verdict}
 
 
 def workers(b: Bench) -> Verdicts:
     """Two for each rank, which fetch ahead."""
     was = b.undisturbed(workers=2)
-    b.begin()
-    first = b.run(Act(MIDDLE + 2, "kill"), workers=2)
+    first = b.begun(Act(MIDDLE + 2, "kill"), workers=2)
     ends = [first, b.run(workers=2)]
     return {"workers": same_end(b, was, ends, 1)}
 
@@ -200,12 +205,9 @@ def fp16(b: Bench) -> Verdicts:
     now = lineage(first, second := b.run(precision="fp16"))
     if trouble := went_on(now, second, 1):
         return {"scaler": trouble}
-    if scales[MIDDLE] == 65536:
+    if len(scales) <= MIDDLE or scales[MIDDLE] == 65536:
         return {"scaler": Verdict("not run", "its scale had not moved")}
     unlike = differences(was, now)
-    skipped = sum(step.skipped for step in second.steps)
-    if skipped:
-        return {"scaler": failed(f"{skipped} steps skipped after the restart")}
     if "scaler" in unlike:
         return {"scaler": failed(unlike["scaler"])}
     return {"scaler": passed(f"scale {scales[MIDDLE]:.0f} at the restart")}
@@ -214,12 +216,17 @@ def fp16(b: Bench) -> Verdicts:
 def resize(b: Bench) -> Verdicts:
     """On twice the ranks, with the same global batch. Only the samples are
     compared: other ranks draw other dropout."""
-    b.begin("stopped")
     was, ranks = b.undisturbed(), 2 * b.launch.ranks
+    if b.launch.global_batch % ranks:
+        why = f"{ranks} ranks cannot share a batch of {b.launch.global_batch}"
+        return {"resize": Verdict("not applicable", why)}
+    if was.ranks[0][0].before.get("sharded"):
+        why = "its ranks hold parts of the weights, and others hold other parts"
+        return {"resize": Verdict("not run", why)}
+    b.begin("stopped")
     second = b.run(ranks=ranks)
-    now = after_the_stop(b)
-    now.add(second)
-    if now.resumed[-1] == -1 and second.code:
+    now = lineage(b.stopped, second)
+    if refused(now, second):
         why = f"it refuses another world size: {second.last_words}"
         return {"resize": Verdict("not applicable", why)}
     if trouble := went_on(now, second, MIDDLE):
@@ -232,54 +239,66 @@ def resize(b: Bench) -> Verdicts:
 
 
 def truncated(b: Bench) -> Verdicts:
-    """The largest file of the newest checkpoint."""
-    b.begin("stopped")
-    if not (files := b.newest()):
-        return {"truncated": nothing_saved()}
-    truncate(files[0])
-    b.steps.append(f"cut to its first half: {relative(b, files[0])}")
-    return {"truncated": noticed(b, b.run())}
+    """The largest file of the newest checkpoint that makes a difference."""
+    return {"truncated": damaged(b, truncate, "cut to its first half")}
 
 
 def flipped(b: Bench) -> Verdicts:
-    """One bit of its middle byte."""
-    b.begin("stopped")
-    if not (files := b.newest()):
-        return {"flipped": nothing_saved()}
-    flip(files[0])
-    b.steps.append(f"the middle bit flipped: {relative(b, files[0])}")
-    return {"flipped": noticed(b, b.run())}
+    """One bit of the middle byte of such a file."""
+    return {"flipped": damaged(b, flip, "the middle bit flipped")}
+
+
+def damaged(b: Bench, how: Callable[[Path], None], words: str) -> Verdict:
+    """One file after the other, until one is missed."""
+    for path in saved(b):
+        verdict = without(b, path, how, words)
+        if verdict.said != WHOLE:
+            return verdict
+    return Verdict("not run", "no file that was damaged makes a difference")
 
 
 def incomplete(b: Bench) -> Verdicts:
     """Without one of its files, each in turn."""
-    b.begin("stopped")
-    if len(files := b.newest()) < 2:
+    if len(files := saved(b)) < 2:
         why = "a checkpoint is one file"
         return {"incomplete": Verdict("not applicable", why)}
-    for path in files[:AT_MOST]:
-        b.begin("stopped")
-        path.unlink()
-        b.steps.append(f"removed: {relative(b, path)}")
-        verdict = noticed(b, b.run())
+    for path in files:
+        verdict = without(b, path, Path.unlink, "removed")
         if verdict.answer != "passed":
             verdict.said = f"without {path.name}: {verdict.said}"
             return {"incomplete": verdict}
     return {"incomplete": passed(f"each of {len(files)} files")}
 
 
+def saved(b: Bench) -> list[Path]:
+    """The files of the stopped run's newest checkpoint, the largest of them if
+    they are very many."""
+    b.begin("stopped")
+    return b.newest()[:AT_MOST]
+
+
+def without(
+    b: Bench, path: Path, how: Callable[[Path], None], words: str
+) -> Verdict:
+    """What becomes of the stopped run once this has happened to a file."""
+    b.begin("stopped")
+    how(path)
+    b.steps.append(f"{words}: {relative(b, path)}")
+    return noticed(b, b.run())
+
+
 def foreign(b: Bench) -> Verdicts:
     """Launched with another seed and other data into the stopped run."""
     b.begin("stopped")
     ended = b.run(seed=b.launch.seed + 1, variant=1)
-    now = after_the_stop(b)
-    now.add(ended)
-    after = now.resumed[-1]
-    if after == -1 and not ended.code:
-        said = "exit code 0, without a step and without a word"
-        return {"foreign": failed(said)}
-    if after == -1:
+    now = lineage(b.stopped, ended)
+    if refused(now, ended):
         return {"foreign": passed(f"refused: {ended.last_words}")}
+    after = now.resumed[-1]
+    if after == -1:
+        trouble = went_on(now, ended, 0)
+        assert trouble
+        return {"foreign": trouble}
     if after:
         return {"foreign": failed(f"it went on from the other's step {after}")}
     return {"foreign": passed("it began a run of its own")}
@@ -291,8 +310,10 @@ def pickle(b: Bench) -> Verdicts:
     b.begin("stopped")
     touched = b.folder / "touched"
     touched.unlink(missing_ok=True)
-    trapped = []
-    for path in b.newest()[:AT_MOST]:
+    trapped: list[str] = []
+    for path in b.newest():
+        if len(trapped) == AT_MOST:
+            break
         b.begin("stopped")
         if not booby_trap(path, touched):
             continue
@@ -320,15 +341,12 @@ def cut_off(b: Bench, how: str) -> Verdict:
     """From the second save on no file may grow beyond half of the largest that
     was saved before; then a launch that may write again."""
     b.begin("stopped")
-    sizes = [path.stat().st_size for path in b.newest()]
-    b.begin()
-    if not sizes:
-        return nothing_saved()
+    largest = b.newest()[0].stat().st_size
     every = b.launch.save_every
-    act = Act(2 * every - 1, how, None, sizes[0] // 2)
-    first = b.run(act, limit=60)
+    act = Act(2 * every - 1, how, None, largest // 2)
+    first = b.begun(act, patience=MINUTE)
     if first.out_of_time:
-        return failed("it hung, until the examiner ended it after 60 s")
+        return failed("it hung, and the examiner ended it a minute later")
     now = lineage(first, second := b.run())
     if (now.resumed[-1] or 0) > every:
         why = "its writer was not reached: a process that began before"
@@ -338,14 +356,15 @@ def cut_off(b: Bench, how: str) -> Verdict:
 
 def sigterm(b: Bench) -> Verdicts:
     """Where nothing else would be saved. Steps take half a second then."""
-    b.begin()
     at, never = MIDDLE - 1, 10 * b.launch.steps
-    first = b.run(Act(at, "terminate"), limit=35, save_every=never)
+    first = b.begun(Act(at, "terminate"), patience=GRACE, save_every=never)
+    if not first.acted:
+        return {"sigterm": Verdict("not run", f"it did not come to step {at}")}
     if first.out_of_time:
         return {"sigterm": failed("30 s later it was still running")}
     if len(first.steps) >= b.launch.steps:
         return {"sigterm": failed("it took no notice, and trained on")}
-    now = lineage(first, second := b.run())
+    now = lineage(first, second := b.run(save_every=never))
     if now.resumed[-1] == 0:
         said = f"all {at} steps since the last checkpoint were lost"
         return {"sigterm": failed(said, "goes-on")}
@@ -357,12 +376,12 @@ def sigterm(b: Bench) -> Verdicts:
 
 def hang(b: Bench) -> Verdicts:
     """The last rank falls asleep in the middle of a step."""
-    b.begin()
-    last = b.launch.ranks - 1
-    ended = b.run(Act(MIDDLE - 1, "hang", last), limit=MINUTE + 30)
-    if "hang" not in ended.acted:
-        return {"hang": Verdict("not run", "no rank came that far")}
-    if ended.out_of_time or ended.seconds_after_act > MINUTE:
+    act = Act(MIDDLE - 1, "hang", b.launch.ranks - 1)
+    ended = b.begun(act, patience=MINUTE)
+    if not ended.acted:
+        why = f"it did not come to step {act.step}"
+        return {"hang": Verdict("not run", why)}
+    if ended.out_of_time:
         return {"hang": failed("a minute later its processes still waited")}
     said = f"after {ended.seconds_after_act:.0f} s, exit code {ended.code}"
     return {"hang": passed(said) if ended.code else failed(said)}
@@ -396,9 +415,9 @@ SCENARIOS = [
     Scenario(boundary, ("boundary",), compares=True),
     Scenario(kill, ("kill",), compares=True),
     Scenario(twice, ("twice",), compares=True),
-    Scenario(workers, ("workers",), "workers", compares=True),
+    Scenario(workers, ("workers",), compares=True),
     Scenario(fp16, ("scaler",), "fp16", compares=True),
-    Scenario(resize, ("resize",), "resize", compares=True),
+    Scenario(resize, ("resize",), compares=True),
     Scenario(torn, ("torn",), compares=True),
     Scenario(disk, ("disk",), compares=True),
     Scenario(truncated, ("truncated",), compares=True),
@@ -406,7 +425,7 @@ SCENARIOS = [
     Scenario(flipped, ("flipped",), compares=True),
     Scenario(foreign, ("foreign",), compares=True),
     Scenario(pickle, ("pickle",)),
-    Scenario(sigterm, ("sigterm",), "sigterm"),
+    Scenario(sigterm, ("sigterm",)),
     Scenario(hang, ("hang",)),
     Scenario(finished, ("finished",)),
 ]
@@ -419,34 +438,35 @@ def exact(b: Bench) -> bool:
     return b.launch.ranks <= 2
 
 
-def how_to_stop(b: Bench, step: int) -> dict[str, int]:
+def how_to_stop(b: Bench, step: int) -> dict[str, Any]:
     """What a launch must be told, beside where to stop, to save at `step`."""
     every = b.launch.save_every
     stops = "stop" not in b.adapter.lacks
     return {} if stops or step % every == 0 else {"save_every": step}
 
 
-def stop_at(b: Bench, step: int, **settings: str) -> Ended:
+def stop_at(b: Bench, step: int, **settings: Any) -> Ended:
     """A new run, up to `step`, whose state is saved then. A trainer that cannot
     leave early saves there, and is killed two steps on."""
-    b.begin()
     if "stop" in b.adapter.lacks:
         act = Act(step + 2, "kill")
-        return b.run(act, **how_to_stop(b, step), **settings)  # type: ignore[arg-type]
-    ended = b.run(stop_at=step, **settings)  # type: ignore[arg-type]
-    if ended.code or len(ended.steps) < step:
+        return b.begun(act, **how_to_stop(b, step), **settings)
+    ended = b.begun(stop_at=step, **settings)
+    counted = lineage(ended).steps
+    if ended.code or not counted <= step <= len(ended.steps):
         raise ExamError(
-            f"asked to stop at step {step}, it ended with"
-            f" {b.steps[-1]}: {ended.last_words}"
+            f"asked to stop at step {step}, it ended with {b.steps[-1]}:"
+            f" {ended.last_words} (A trainer that cannot leave early says so:"
+            ' lacks = {"stop": "…"})'
         )
     return ended
 
 
-def after_the_stop(b: Bench) -> Lineage:
-    """What the run had been trained on when it was stopped."""
-    was = b.undisturbed()
-    ranks = {r: steps[: MIDDLE + 2] for r, steps in was.ranks.items()}
-    return Lineage(ranks, was.world)
+def refused(now: Lineage, ended: Ended) -> bool:
+    """Whether the newest launch left by itself, with an error, before it
+    trained."""
+    failed = bool(ended.code) and not ended.out_of_time
+    return failed and now.resumed[-1] == -1
 
 
 def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
@@ -488,30 +508,17 @@ def same_end(
 def noticed(b: Bench, ended: Ended) -> Verdict:
     """Whether a launch made the best of a damaged checkpoint: refused it in
     words, or fell back to the one before."""
-    was, now = b.undisturbed(), after_the_stop(b)
-    now.add(ended)
-    after = now.resumed[-1]
-    if after == -1 and ended.out_of_time:
-        return failed("it hung")
-    if after == -1 and ended.code:
+    was, now = b.undisturbed(), lineage(b.stopped, ended)
+    if refused(now, ended):
         return passed(f"refused: {ended.last_words}")
-    if not after or after == -1:
-        trouble = went_on(now, ended, 1)
-        assert trouble
+    if trouble := went_on(now, ended, 1):
         return trouble
+    after = now.resumed[-1] or 0
+    how = "went on from it" if after >= MIDDLE else f"fell back to step {after}"
     unlike = differences(was, now, exact(b))
-    if after >= MIDDLE:
-        for aspect in ("optimizer", "buffers", "random", "ema", "end"):
-            if aspect in unlike:
-                return failed(f"went on from it: {unlike[aspect]}", aspect)
-        return passed("what it loaded was whole")
-    return passed(f"it fell back to step {after}")
-
-
-def nothing_saved() -> Verdict:
-    """There is nothing to damage."""
-    why = "the adapter's checkpoints(run_dir) finds none"
-    return Verdict("not run", why)
+    if unlike:
+        return unlike_was({n: f"it {how}: {w}" for n, w in unlike.items()})
+    return passed(WHOLE if after >= MIDDLE else f"it {how}")
 
 
 def relative(b: Bench, path: object) -> str:

@@ -52,10 +52,11 @@ def run(
                 examined(home / name, python, 2, frozenset(only))
         return 0
     path, now = home / "result.json", about(())
-    found = {} if "two" in parts else json.loads(path.read_text())
+    found = json.loads(path.read_text()) if path.exists() else {}
     if "two" in parts:
-        found = {**now, "versions": versions(home, python)}
+        found |= {**now, "versions": versions(home, python)}
         found["ranks 2"] = examined(home / "adapter.py", python, 2, frozenset())
+        found.pop("again", None)
     if "four" in parts:
         found["ranks 4"] = examined(home / "adapter.py", python, 4, FOUR)
         found["ranks 4"]["revision"] = now["revision"]

@@ -1,0 +1,225 @@
+"""A scenario draws from its launches what they show, and no more: scripted
+launches stand in for real ones."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockstep.exam import scenarios
+from lockstep.exam.adapter import Adapter, Launch
+from lockstep.exam.bench import Bench, ExamError
+from lockstep.exam.launching import Act, Ended
+from lockstep.exam.lineage import lineage
+from lockstep.exam.scenarios import WHOLE, Verdicts
+
+from .test_lineage import launched, step
+
+STEPS = 18
+
+
+class Scripted(Bench):
+    """A bench whose launches have been written down before."""
+
+    def __init__(self, folder: Path, *launches: Ended, **lacks: str) -> None:
+        def saved(run_dir: Path) -> list[Path]:
+            return sorted(run_dir.glob("checkpoints/*"))
+
+        adapter = Adapter(folder, "scripted", lambda _: [], saved, lacks)
+        super().__init__(adapter, folder / "exam", Launch(folder), 60)
+        self.script = [*launches]
+        self.asked: list[dict[str, Any]] = []
+        self.stopped = launched(0, 8)
+        for snapshot in "stopped", "finished":
+            self.begin()
+            where = self.run_dir / "checkpoints/8"
+            where.mkdir(parents=True)
+            (where / "weights").write_bytes(bytes(100))
+            (where / "loader").write_bytes(bytes(10))
+            self.keep(snapshot)
+
+    def undisturbed(self, **_: object) -> Any:
+        return lineage(launched(0, STEPS))
+
+    def run(self, *acts: Act, patience: Any = None, **settings: Any) -> Ended:
+        self.asked.append({"acts": acts, "patience": patience} | settings)
+        ended = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        self.steps.append("launched")
+        return replace(ended)
+
+
+def went_on(first: int, **other: Any) -> Ended:
+    """To the end, where rank 1's first step is other."""
+    ended = launched(first, STEPS)
+    if other:
+        ended.ranks[1][0] = step(first, 1, **other)
+    return ended
+
+
+def hung() -> Ended:
+    """Ended by the examiner before it took a step."""
+    return Ended([], code=-9, out_of_time=True)
+
+
+@pytest.mark.parametrize("question", ["truncated", "flipped", "incomplete"])
+@pytest.mark.parametrize(
+    ("after", "other", "answer", "said"),
+    [
+        (8, {"ids": (0, 1)}, "failed", "it went on from it: after step 9"),
+        (8, {"before": {"rates": [9.0]}}, "failed", "it went on from it: step"),
+        (4, {"ids": (0, 1)}, "failed", "it fell back to step 4: after step 6"),
+        (4, {}, "passed", "it fell back to step 4"),
+        (0, {}, "failed", "it went on from step 0"),
+    ],
+)
+def test_a_damaged_file_that_changes_anything_was_missed(
+    question: str,
+    after: int,
+    other: dict[str, Any],
+    answer: str,
+    said: str,
+    tmp_path: Path,
+) -> None:
+    """Samples and rates count as states do, also where the launch fell back."""
+    ask: Callable[[Bench], Verdicts] = getattr(scenarios, question)
+    verdict = ask(Scripted(tmp_path, went_on(after, **other)))[question]
+    assert verdict.answer == answer
+    if question != "incomplete":
+        assert verdict.said.startswith(said)
+    elif answer == "failed":
+        assert verdict.said.startswith(f"without weights: {said}")
+
+
+def test_a_file_that_nobody_loads_is_no_answer(tmp_path: Path) -> None:
+    """If the damaged file makes no difference, the next one is damaged."""
+    whole, other = went_on(8), went_on(8, ids=(0, 1))
+    b = Scripted(tmp_path, whole)
+    assert scenarios.flipped(b)["flipped"].answer == "not run"
+    assert len(b.asked) == 2
+    b = Scripted(tmp_path / "second", whole, other)
+    assert scenarios.flipped(b)["flipped"].answer == "failed"
+    assert any("loader" in step for step in b.steps)
+    found = scenarios.incomplete(Scripted(tmp_path / "third", whole))
+    assert found["incomplete"].answer == "passed"  # a copy beside, say
+    assert WHOLE not in found["incomplete"].said
+
+
+@pytest.mark.parametrize("question", ["resize", "foreign", "flipped"])
+def test_a_hang_is_no_refusal(question: str, tmp_path: Path) -> None:
+    """What the examiner had to end has refused nothing."""
+    verdict = getattr(scenarios, question)(Scripted(tmp_path, hung()))
+    assert verdict[question].answer == "failed"
+    assert "it hung" in verdict[question].said
+    left = Ended([], code=2, text="Error: no")
+    verdict = getattr(scenarios, question)(Scripted(tmp_path / "2", left))
+    assert verdict[question].answer in ("passed", "not applicable")
+
+
+@pytest.mark.parametrize(
+    "question", ["torn", "truncated", "incomplete", "flipped", "pickle"]
+)
+def test_without_a_checkpoint_there_is_no_answer(
+    question: str, tmp_path: Path
+) -> None:
+    """An adapter whose `checkpoints` finds nothing is told so."""
+    b = Scripted(tmp_path, went_on(8))
+    b.begin()
+    b.keep("stopped")
+    with pytest.raises(ExamError, match=r"checkpoints\(run_dir\) finds none"):
+        getattr(scenarios, question)(b)
+
+
+def test_parts_of_weights_are_not_looked_for_on_other_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another world size each rank holds another part, so that the step
+    that a launch goes on from cannot be found by it."""
+    b = Scripted(tmp_path, went_on(8))
+    assert scenarios.resize(b)["resize"].answer == "passed"
+    was = b.undisturbed()
+    was.ranks[0][0].before["sharded"] = True
+    monkeypatch.setattr(b, "undisturbed", lambda: was)
+    assert scenarios.resize(b)["resize"].answer == "not run"
+
+
+def test_the_stop_between_two_epochs_has_to_be_there(tmp_path: Path) -> None:
+    """A launch that goes on from before the epoch's end was not asked."""
+    b = Scripted(tmp_path, launched(0, 6), went_on(4))
+    said = scenarios.boundary(b)["boundary"]
+    assert said.answer == "failed"
+    assert said.said == "it went on from step 4, where 6 was saved"
+    b = Scripted(tmp_path / "2", launched(0, 6), went_on(6))
+    assert scenarios.boundary(b)["boundary"].answer == "passed"
+
+
+def test_the_second_restart_has_to_be_a_second_one(tmp_path: Path) -> None:
+    """Where both launches go on from one checkpoint, `twice` is not asked."""
+    first, killed = launched(0, 9), launched(8, 11)
+    b = Scripted(tmp_path, first, killed, went_on(8))
+    assert scenarios.twice(b)["twice"].answer == "not run"
+    b = Scripted(tmp_path / "2", first, killed, went_on(10))
+    assert scenarios.twice(b)["twice"].answer == "passed"
+
+
+def test_what_does_not_stop_where_it_is_told_says_so(tmp_path: Path) -> None:
+    """A trainer that trains on, or ends with an error, cannot be asked what
+    stands on a stop; one that has to be killed lacks `stop`."""
+    for ended in launched(0, STEPS), replace(launched(0, 8), code=75):
+        with pytest.raises(ExamError, match=r'lacks = \{"stop"'):
+            scenarios.stop_at(Scripted(tmp_path, ended), 8)
+    assert scenarios.stop_at(Scripted(tmp_path, launched(0, 8)), 8)
+    b = Scripted(tmp_path, launched(0, 10), stop="it cannot")
+    assert scenarios.stop_at(b, 8)
+    assert b.asked[0]["acts"] == (Act(10, "kill"),)
+
+
+@pytest.mark.parametrize(
+    "question", ["kill", "twice", "workers", "torn", "sigterm", "hang"]
+)
+def test_a_first_launch_that_takes_no_step_is_no_answer(
+    question: str, tmp_path: Path
+) -> None:
+    """It may have been the machine."""
+    b = Scripted(tmp_path, Ended([], code=1, text="Error: no memory"))
+    with pytest.raises(ExamError, match="took no step"):
+        getattr(scenarios, question)(b)
+
+
+@pytest.mark.parametrize("question", ["sigterm", "hang"])
+def test_time_counts_from_what_was_done(question: str, tmp_path: Path) -> None:
+    """A launch that never came to the step at which it is told, or to hang, is
+    not judged; else it has its time from then on."""
+    slow = replace(launched(0, 5), out_of_time=True)
+    b = Scripted(tmp_path, slow)
+    assert getattr(scenarios, question)(b)[question].answer == "not run"
+    b = Scripted(tmp_path / "2", replace(slow, acted=["so"]))
+    assert getattr(scenarios, question)(b)[question].answer == "failed"
+    assert b.asked[0]["patience"] in (30, 60)
+
+
+def test_the_step_of_a_kill_is_drawn_once(tmp_path: Path) -> None:
+    """So that a failure that hangs on it is seen again."""
+    b = Scripted(tmp_path, launched(0, 10), went_on(8))
+    for _ in range(3):
+        b.script = [launched(0, 10), went_on(8)]
+        scenarios.kill(b)
+    acts = [asked["acts"] for asked in b.asked if asked["acts"]]
+    assert len({*acts}) == 1
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    """An exam clears its folder, so it takes a new one, or an exam's."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/theirs").touch()
+    adapter = Adapter(tmp_path, "a", lambda _: [], lambda _: [], {})
+    with pytest.raises(ExamError, match="holds other files"):
+        Bench(adapter, tmp_path, Launch(Path()), 60)
+    assert (tmp_path / "run/theirs").exists()
+    for _ in range(2):
+        b = Bench(adapter, tmp_path / "exam", Launch(Path()), 60)
+        with pytest.raises(ExamError, match="no stopped run"):
+            b.begin("stopped")  # nor one of the exam before
+        b.begin()
+        b.keep("stopped")
