@@ -45,6 +45,8 @@ def train(args: argparse.Namespace) -> None:
         batch_size=args.global_batch // ranks,
         sampler=sampler,
         num_workers=args.workers,
+        # Else each iterator draws from dropout's.
+        generator=torch.Generator() if args.mended else None,
     )
     timeout = timedelta(seconds=args.timeout)
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
