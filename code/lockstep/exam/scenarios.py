@@ -365,6 +365,12 @@ def sigterm(b: Bench) -> Verdicts:
     if len(first.steps) >= b.launch.steps:
         return {"sigterm": failed("it took no notice, and trained on")}
     now = lineage(first, second := b.run(save_every=never))
+    last = first.steps[-1]
+    if now.resumed[-1] is None and last.after == last.before["weights"]:
+        why = (
+            "the weights that it left with were not seen: ZeRO's follow a step"
+        )
+        return {"sigterm": Verdict("not run", why)}
     if now.resumed[-1] == 0:
         said = f"all {at} steps since the last checkpoint were lost"
         return {"sigterm": failed(said, "goes-on")}

@@ -356,8 +356,10 @@ def tried(one: Peer, what: Failure) -> str:
         return ""
     if answer is None:
         return "*Not tried yet.*"
-    passes = answer["answer"] == "passed"
-    return "*Tried: it passes.*" if passes else "*Tried: it does not pass.*"
+    return {
+        "passed": "*Tried: it passes.*",
+        "failed": "*Tried: it does not pass.*",
+    }.get(answer["answer"], f"*Tried: no answer ({answer['said']}).*")
 
 
 def thread(one: Upstream) -> str:
