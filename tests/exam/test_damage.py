@@ -61,6 +61,8 @@ def test_a_trap_goes_off_where_code_of_a_file_is_run(
 def test_a_file_that_gzip_has_packed_is_looked_into(
     saved: Path, tmp_path: Path
 ) -> None:
+    """A pickle in an archive that gzip has packed is trapped, and what was
+    packed can still be read."""
     touched = tmp_path / "touched"
     packed = tmp_path / "state.pt.gz"
     packed.write_bytes(gzip.compress(saved.read_bytes()))

@@ -219,10 +219,11 @@ def exact(found: dict[str, Any]) -> str:
     names = [
         SHORT[p.folder] for p in others if sign(p.answers().get("kill")) == "✓"
     ]
+    ends = "ends" if len(names) == 1 else "end"
     return (
-        f"Without a change, as documented, these of the {len(others)} end"
-        " exactly as an undisturbed run does after a kill in the middle of an"
-        f" epoch (`kill`): {', '.join(names)}.\n"
+        f"Without a change, as documented, {len(names)} of the {len(others)}"
+        f" {ends} exactly as an undisturbed run does after a kill in the middle"
+        f" of an epoch (`kill`): {', '.join(names)}.\n"
     )
 
 
