@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 Severity = Literal["silent", "stuck", "loss"]
 SEVERITIES: dict[Severity, str] = {
-    "silent": "the model is trained differently, and nothing says so",
+    "silent": "the model is trained differently, and the run does not say so",
     "stuck": "somebody has to step in, or the whole run is at risk",
     "loss": "work or time is lost",
 }

@@ -372,7 +372,7 @@ def sigterm(b: Bench) -> Verdicts:
         )
         return {"sigterm": Verdict("not run", why)}
     if now.resumed[-1] == 0:
-        said = f"all {at} steps since the last checkpoint were lost"
+        said = f"nothing was saved, and all {at} steps were lost"
         return {"sigterm": failed(said, "goes-on")}
     if trouble := went_on(now, second, at):
         return {"sigterm": trouble}

@@ -4,18 +4,19 @@ import ast
 import json
 import re
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel
 
-from lockstep.exam.questions import QUESTIONS, SEVERITIES
+from lockstep.exam.questions import BY_ID, QUESTIONS, SEVERITIES
 from lockstep.experiments.tables import sections, table
 
 # In the order in which the page tells of them, and their columns' heads.
 SHORT = {
-    "plain": "torchdata, DCP",
+    "plain": "torchdata with DCP",
     "nanogpt": "nanoGPT style",
     "accelerate": "Accelerate",
     "transformers": "HF Trainer",
@@ -38,6 +39,42 @@ SIGNS = {
     "not applicable": "–",
     "not run": "?",
 }
+# What somebody may need of a trainer: the questions that ask for it, and the
+# failures from which theirs may follow all the same.
+DROPOUT = frozenset({"random", "ranks-differ"})
+ANY = frozenset(BY_ID)
+NEEDS = {
+    "exactly the samples that are due, after kills in the middle of an epoch"
+    " and between two, with loader workers": (
+        ("exactly-once", "order", "boundary", "twice", "workers"), DROPOUT,
+    ),
+    "a random state of its own for each rank, that goes on": (
+        ("ranks-differ", "random"), frozenset(),
+    ),
+    "a start without a person after a kill in the middle of a save, or a full"
+    " disk": (("torn", "disk"), ANY),
+    "that a damaged checkpoint is noticed": (
+        ("truncated", "incomplete", "flipped"), frozenset(),
+    ),
+    "that another run's checkpoint is refused": (("foreign",), frozenset()),
+    "that no code in a checkpoint is run": (("pickle",), frozenset()),
+    "another number of ranks": (("resize",), DROPOUT),
+    "a save at SIGTERM": (("sigterm",), frozenset()),
+    "an end when a rank hangs": (("hang",), frozenset()),
+}  # fmt: skip
+# What goes wrong, in kinds, and the questions that show it.
+KINDS = {
+    "newest": ("torn", "disk"),
+    "believed": ("flipped", "incomplete", "foreign", "pickle"),
+    "random": ("random", "ranks-differ"),
+    "place": (
+        "exactly-once", "order", "boundary", "twice", "workers", "resize",
+    ),
+    "uneven": ("uneven",),
+    "listens": ("sigterm", "hang"),
+}  # fmt: skip
+PEERS = "code/lockstep/experiments/peers"
+REPOSITORY = "https://github.com/lockstep-handbook/lockstep"
 THREAD = re.compile(r"https://github.com/[^/]+/([^/]+)/(?:issues|pull)/(\d+)")
 
 
@@ -55,7 +92,9 @@ class Failure(BaseModel):
     seen: str
     upstream: list[Upstream] = []
     mend: str
+    follows: str = ""  # another question, whose failure has the same cause
     on_cpu_only: bool = False
+    documented: bool = False  # its authors or its documentation say so
 
 
 class Notes(BaseModel):
@@ -64,7 +103,7 @@ class Notes(BaseModel):
     name: str
     way: str
     script: str = ""  # what the trainer leaves to its user, and ours does
-    docs: list[str] = []
+    docs: dict[str, str] = {}  # pages that it follows, by their titles
     does_well: str
     failures: list[Failure] = []
 
@@ -82,6 +121,32 @@ class Peer(BaseModel):
         found = (self.mended if mended else self.result) or {}
         asked = found.get(f"ranks {ranks}", {}).get("questions", [])
         return {one["id"]: one for one in asked}
+
+    def sign(self, question: str, mended: bool = False) -> str:
+        """An answer on two ranks as a sign, as the notes understand it; after
+        all cures, if it was asked then."""
+        one = self.answers().get(question)
+        if mended:
+            one = self.answers(mended=True).get(question, one)
+            return sign(one)
+        for told in self.notes.failures:
+            if told.question == question and one and one["answer"] == "failed":
+                return SIGNS["follows" if told.follows else "failed"]
+        return sign(one)
+
+    def has(self, need: str, mended: bool = False) -> bool:
+        """Whether it gives one of `NEEDS`."""
+        names, but = NEEDS[need]
+        signs = [self.sign(name, mended) for name in names]
+        if mended:
+            found = self.answers() | self.answers(mended=True)
+        else:
+            found = self.answers()
+        for name, shown in zip(names, signs, strict=True):
+            follows = shown == "○" and {*found[name]["same_as"]} <= but
+            if shown not in "✓–" and not follows:
+                return False
+        return "✓" in signs or "○" in signs
 
 
 def read(home: Path) -> list[Peer]:
@@ -116,7 +181,10 @@ def tables(home: Path) -> str:
         "told": told_faults(home / "broken/train.py"),
         "faults": json.loads(campaign.read_text())["faults"],
     }
-    parts = questions, exact, summary, often, matrix, four, faults, machine
+    parts = (
+        questions, exact, choose, summary, often, matrix, after, kinds, four,
+        faults, machine,
+    )  # fmt: skip
     return sections(found, *parts) + "\n".join(
         f"<!-- --8<-- [start:{one.folder}] -->\n{told(one)}"
         f"<!-- --8<-- [end:{one.folder}] -->\n"
@@ -124,12 +192,11 @@ def tables(home: Path) -> str:
     )
 
 
-def sign(one: dict[str, Any] | None, on_cpu_only: bool = False) -> str:
+def sign(one: dict[str, Any] | None) -> str:
     """An answer as a sign."""
     if one is None:
         return " "
-    said = SIGNS["follows" if one["same_as"] else one["answer"]]
-    return f"{said}*" if said == "✗" and on_cpu_only else said
+    return SIGNS["follows" if one["same_as"] else one["answer"]]
 
 
 def questions(_: dict[str, Any]) -> str:
@@ -149,20 +216,21 @@ def summary(found: dict[str, Any]) -> str:
     """A row for each peer."""
     rows = []
     for one in found["peers"]:
-        signs = [sign(answer) for answer in one.answers().values()]
-        mended = [sign(a) for a in one.answers(mended=True).values()]
+        signs = [one.sign(name) for name in BY_ID]
+        failed = {name for name in BY_ID if one.sign(name) == "✗"}
+        mended = [one.sign(name, mended=True) for name in BY_ID]
         rows.append(
             [
                 f"[{SHORT[one.folder]}](#{one.folder})",
-                versions(one),
+                versions(one).removeprefix("torch 2.13.0, "),
                 *(str(signs.count(s)) for s in "✓○✗"),
-                str(signs.count("–") + signs.count("?")),
-                str(mended.count("✗")) if mended else "",
+                str(len(failed - DROPOUT)),
+                str(mended.count("✗")) if one.mended else "",
                 one.result["date"],
             ]
         )
     head = [
-        "trainer", "versions", "✓ passed", "○ follow", "✗ failed", "not asked",
+        "trainer", "versions", "✓", "○", "✗", "✗ but for dropout",
         "✗ after cures", "examined",
     ]  # fmt: skip
     return table(head, rows, "---")
@@ -216,14 +284,45 @@ def label(url: str) -> str:
 def exact(found: dict[str, Any]) -> str:
     """Who goes on exactly in the middle of an epoch, in a sentence."""
     others = found["others"]
-    names = [
-        SHORT[p.folder] for p in others if sign(p.answers().get("kill")) == "✓"
-    ]
+    killed = {SHORT[p.folder]: p.answers()["kill"] for p in others}
+    names = [name for name, one in killed.items() if sign(one) == "✓"]
+    random = [n for n, one in killed.items() if one["same_as"] == ["random"]]
     ends = "ends" if len(names) == 1 else "end"
     return (
         f"Without a change, as documented, {len(names)} of the {len(others)}"
         f" {ends} exactly as an undisturbed run does after a kill in the middle"
-        f" of an epoch (`kill`): {', '.join(names)}.\n"
+        f" of an epoch (`kill`): {', '.join(names)}. Of the others"
+        f" {len(random)} differ in nothing but the random state that draws"
+        f" dropout: {', '.join(random)}.\n"
+    )
+
+
+def choose(found: dict[str, Any]) -> str:
+    """Who gives what somebody may need: a row for each need."""
+    rows = []
+    for need in NEEDS:
+        documented = [p for p in found["others"] if p.has(need)]
+        cured = [p for p in found["others"] if p.has(need, mended=True)]
+        more = [p for p in cured if p not in documented]
+        names = [
+            ", ".join(SHORT[p.folder] for p in peers) or "nobody"
+            for peers in (documented, more)
+        ]
+        rows.append([need, *names])
+    head = ["if you need", "as documented", "and, with our cures"]
+    return table(head, rows, "---")
+
+
+def kinds(found: dict[str, Any]) -> str:
+    """How many failures are of one of the kinds."""
+    failed = [
+        name for p in found["others"] for name in BY_ID if p.sign(name) == "✗"
+    ]
+    known = {name for names in KINDS.values() for name in names}
+    of_a_kind = sum(name in known for name in failed)
+    return (
+        f"Of the {len(failed)} failures (✗) of the {len(found['others'])}"
+        f" trainers of others, {of_a_kind} are of one of {len(KINDS)} kinds.\n"
     )
 
 
@@ -233,7 +332,7 @@ def often(found: dict[str, Any]) -> str:
     others = found["others"]
     rows = []
     for q in QUESTIONS:
-        signs = [sign(p.answers().get(q.id)) for p in others]
+        signs = [p.sign(q.id) for p in others]
         asked = sum(s in "✓○✗" for s in signs)
         if fail := signs.count("✗"):
             rows.append([f"{q.title} (`{q.id}`)", str(fail), str(asked)])
@@ -242,25 +341,36 @@ def often(found: dict[str, Any]) -> str:
 
 
 def matrix(found: dict[str, Any]) -> str:
+    """What each answers to each question."""
+    return grid(found["peers"], cell)
+
+
+def after(found: dict[str, Any]) -> str:
+    """The same with all cures of each, where there are any."""
+    cured = [one for one in found["peers"] if one.mended]
+    return grid(cured, lambda p, question: p.sign(question, mended=True))
+
+
+def grid(peers: list[Peer], shown: Callable[[Peer, str], str]) -> str:
     """A row for each question, by severity; a column for each peer. As HTML:
     its head stands upright, so that a page has room for all columns."""
-    peers = found["peers"]
     heads = "".join(
         f'<th scope="col"><span>{SHORT[p.folder]}</span></th>' for p in peers
     )
     lines = [
         '<div class="matrix-scroll" tabindex="0"><table class="matrix">',
-        f'<thead><tr><th scope="col">question</th>{heads}</tr></thead><tbody>',
+        f'<thead><tr><th scope="col">name</th>{heads}<th scope="col">'
+        "question</th></tr></thead><tbody>",
     ]
     for severity, meaning in SEVERITIES.items():
         lines.append(
-            f'<tr><th scope="colgroup" colspan="{len(peers) + 1}">If it fails,'
+            f'<tr><th scope="colgroup" colspan="{len(peers) + 2}">If it fails,'
             f" {meaning}:</th></tr>"
         )
         lines += [
             f'<tr><th scope="row"><code>{q.id}</code></th>'
-            + "".join(f"<td>{marked(cell(p, q.id))}</td>" for p in peers)
-            + "</tr>"
+            + "".join(f"<td>{marked(shown(p, q.id))}</td>" for p in peers)
+            + f"<td>{q.title}</td></tr>"
             for q in QUESTIONS
             if q.severity == severity
         ]
@@ -273,11 +383,12 @@ def marked(said: str) -> str:
 
 
 def cell(one: Peer, question: str) -> str:
-    """An answer of a peer."""
-    on_cpu_only = any(
-        f.on_cpu_only for f in one.notes.failures if f.question == question
-    )
-    return sign(one.answers().get(question), on_cpu_only)
+    """An answer of a peer, and what is to be known of a failure."""
+    said = one.sign(question)
+    for told in one.notes.failures:
+        if told.question == question and said == "✗":
+            said += "*" * told.on_cpu_only + "†" * told.documented
+    return said
 
 
 def four(found: dict[str, Any]) -> str:
@@ -294,25 +405,25 @@ def four(found: dict[str, Any]) -> str:
 
 def machine(found: dict[str, Any]) -> str:
     """Where each was examined."""
-    said = {
-        f"{p.result['machine']['processor']}, {p.result['machine']['cores']}"
-        f" cores, {p.result['machine']['memory']}, revision"
-        f" `{p.result['revision']}`": 0
-        for p in found["peers"]
-    }
-    return "".join(f"- {line}\n" for line in said)
+    machines = [p.result["machine"] for p in found["peers"]]
+    said = dict.fromkeys(
+        f"{m['processor']}, {m['cores']} cores, {m['memory']}, {m['system']}"
+        for m in machines
+    )
+    return "; ".join(said) + ".\n"
 
 
 def told(one: Peer) -> str:
     """A peer's section."""
     notes = one.notes
-    links = ", ".join(f"[{label(url)}]({url})" for url in notes.docs)
-    where = f" What it follows: {links}." if links else ""
+    links = ", ".join(f"[{name}]({url})" for name, url in notes.docs.items())
+    where = f" It follows: {links}." if links else ""
     lines = []
     if one.result:
         lines.append(
             f"*{versions(one)}; examined on {one.result['date']}, revision"
             f" `{one.result['revision']}`.*"
+            f" [Its scripts]({REPOSITORY}/tree/main/{PEERS}/{one.folder})"
         )
     lines.append(f"**How it was set up.** {notes.way.strip()}{where}")
     if notes.script:
@@ -338,6 +449,8 @@ def failure(one: Peer, what: Failure) -> str:
             title += " (failed in some tries)"
     if what.on_cpu_only:
         title += " (on CPUs only)"
+    if what.documented:
+        title += " (as its authors say)"
     threads = " ".join(thread(u) for u in what.upstream)
     paragraphs = [
         what.seen.strip(),
@@ -347,7 +460,7 @@ def failure(one: Peer, what: Failure) -> str:
         f"`make exam PEER={one.folder} ONLY={what.question}`",
     ]
     body = "".join(f"\n\n    {p}" for p in paragraphs if p)
-    return f'??? failure "{title}"{body}'
+    return f'??? failure "Failed: {title}"{body}'
 
 
 def tried(one: Peer, what: Failure) -> str:
@@ -368,7 +481,8 @@ def thread(one: Upstream) -> str:
     says = one.says.strip().rstrip(".")
     if found := THREAD.match(one.url):
         says = re.sub(rf"^[\w .-]*#{found[2]}\W*", "", says)
-        return f"[{found[1]} #{found[2]}]({one.url}): {says}."
+        named = f"[{found[1]} #{found[2]}]({one.url})"
+        return f"{named}: {says}." if says else f"{named}."
     return f"[{label(one.url)}]({one.url}): {says}."
 
 

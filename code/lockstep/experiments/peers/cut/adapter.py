@@ -4,13 +4,8 @@ from pathlib import Path
 
 from lockstep.exam.adapter import Launch
 
-CUT = "left out on purpose, as its first lines say"
 name = "Lockstep, the interview cut"
-lacks = {
-    "ema": "it keeps no averaged weights",
-    "flipped": f"digests are {CUT}",
-    "sigterm": f"SIGTERM is {CUT}",
-}
+lacks = {"ema": "it keeps no averaged weights"}
 
 
 def command(launch: Launch) -> list[object]:
