@@ -54,7 +54,6 @@ def exam(
         for written in html, badge:
             if written:
                 written.parent.mkdir(parents=True, exist_ok=True)
-                written.touch()
         with told.status("…") as status:
 
             def tell(asked: str) -> None:
