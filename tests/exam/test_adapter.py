@@ -1,5 +1,6 @@
 """An adapter that cannot be used is refused in one line that says why."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from lockstep.exam.adapter import AdapterError, Launch, load
     [
         ("x = 1", "has no `command(launch)`"),
         ("1 / 0", "raises ZeroDivisionError"),
-        ("def command(launch): ...\nlacks = ['fp16']", "is a dictionary"),
+        ("import sys; sys.exit(0)", "raises SystemExit"),
+        ("def command(launch): ...\nlacks = ['stop']", "is a dictionary"),
+        ("def command(launch): ...\nlacks = {'ema': True}", "is a dictionary"),
     ],
 )
 def test_what_is_no_adapter_is_refused(
@@ -53,6 +56,17 @@ def test_a_module_is_found_by_its_name() -> None:
     assert "--fp16" in asked
 
 
+STEP = """
+import os
+os.environ |= {"RANK": "0", "WORLD_SIZE": "2"}
+from lockstep.exam.task import Model, Samples
+import torch
+model, (x, labels) = Model(), [t[None] for t in Samples()[0].values()]
+model(x, labels)["loss"].backward()
+torch.optim.SGD(model.parameters()).step()
+"""
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -63,9 +77,12 @@ def test_a_module_is_found_by_its_name() -> None:
         (["ADAPTER", "--ranks", "3"], "3 ranks cannot share a batch of 16"),
         (["ADAPTER", "--html", "a.py/r.html"], "error: "),
         (["LACKS"], "'speed' is nothing that a trainer may lack"),
+        (["ADAPTER", "--ranks", "0"], "0 ranks cannot share a batch of 16"),
         (["NO-WORDS"], "command(launch) raises TypeError"),
+        (["A-STRING"], "a list of words is wanted, not a string"),
+        (["TWO-RANKS", "--ranks", "1"], "asked for 1 ranks, it ran on 2"),
         (["NO-PROGRAM"], "cannot be launched: [Errno 2] No such file"),
-        (["ADAPTER"], "ended with exit code 3 after 0 steps: it cannot"),
+        (["ADAPTER"], "exit code 3 after 0 steps: it cannot"),
     ],
 )
 def test_the_command_says_what_is_wrong_and_exits_with_2(
@@ -79,10 +96,13 @@ def test_the_command_says_what_is_wrong_and_exits_with_2(
         "import sys\ndef command(launch): return [sys.executable, '-c',"
         " 'import sys; print(\"it cannot\"); sys.exit(3)']\n"
     )
+    words = [sys.executable, "-c", STEP]
     texts = {
         "ADAPTER": leaves,
         "LACKS": leaves + "lacks = {'speed': 'why not'}",
         "NO-WORDS": "def command(launch): ...",
+        "A-STRING": "def command(launch): return 'python train.py'",
+        "TWO-RANKS": f"def command(launch): return {words!r}",
         "NO-PROGRAM": "def command(launch): return ['/no/such/program']",
     }
     monkeypatch.chdir(tmp_path)

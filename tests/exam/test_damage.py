@@ -28,6 +28,9 @@ def test_cut_short_and_flipped(saved: Path) -> None:
     assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
     loaded = torch.load(saved, weights_only=True)
     assert (loaded["w"] != 1).sum() == 1
+    empty = saved.with_name("whole")
+    empty.touch()
+    damage.flip(empty)  # a marker, say: there is nothing to flip
     damage.truncate(saved)
     assert saved.stat().st_size == len(before) // 2
 
@@ -47,7 +50,7 @@ def test_a_trap_goes_off_where_code_of_a_file_is_run(
 ) -> None:
     """A pickle that was trapped runs a command when it is loaded, and holds
     what it held; `weights_only=True` refuses it."""
-    touched = tmp_path / "touched"
+    touched = tmp_path / "a folder's file; touched"
     assert damage.booby_trap(saved, touched) == 1
     with pytest.raises(pickle.UnpicklingError):
         torch.load(saved, weights_only=True)
@@ -67,6 +70,9 @@ def test_a_file_that_gzip_has_packed_is_looked_into(
     packed = tmp_path / "state.pt.gz"
     packed.write_bytes(gzip.compress(saved.read_bytes()))
     assert damage.booby_trap(packed, touched) == 1
+    false = tmp_path / "false"
+    false.write_bytes(b"\x1f\x8b and no gzip")
+    assert damage.booby_trap(false, touched) == 0
     with gzip.open(packed) as file:
         loaded = torch.load(file, weights_only=False)
     assert touched.exists()

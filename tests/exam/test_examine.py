@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from lockstep.cli import main
 from lockstep.exam import examine as examining
 from lockstep.exam import pytest_plugin, report
-from lockstep.exam.adapter import Adapter, Launch
+from lockstep.exam.adapter import Adapter, AdapterError, Launch
 from lockstep.exam.bench import Bench, ExamError
 from lockstep.exam.examine import Exam, examine, settle
 from lockstep.exam.questions import BY_ID, QUESTIONS, Result, Verdict
@@ -34,9 +34,7 @@ def held(
     return examine(adapter, folder, Launch(Path()))
 
 
-def scenario(
-    *tries: dict[str, Verdict], needs: str = ""
-) -> tuple[Scenario, list[int]]:
+def scenario(*tries: dict[str, Verdict]) -> tuple[Scenario, list[int]]:
     """One whose tries end so, the last of them again and again; and how often
     it was tried."""
     count: list[int] = []
@@ -47,7 +45,7 @@ def scenario(
         count.append(1)
         return tries[min(len(count), len(tries)) - 1]
 
-    return Scenario(run, (*tries[0],), needs), count
+    return Scenario(run, (*tries[0],)), count
 
 
 def test_a_failure_is_seen_three_times(
@@ -66,6 +64,19 @@ def test_a_failure_is_seen_three_times(
     assert exam.results["order"].verdict.answer == "passed"
     assert exam.results["torn"].verdict.answer == "not run"
     assert "1 of 2 tries" in exam.results["torn"].verdict.said
+
+
+def test_a_try_that_a_failure_explains_speaks_for_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An odd first try is not called a cause of its own if the second one
+    failed for a cause that is known."""
+    cause, _ = scenario({"random": failed("bad")})
+    odd, tried = scenario({"torn": failed("no step", "goes-on")},
+                          {"torn": failed("bad", "random")})  # fmt: skip
+    exam = held(monkeypatch, tmp_path, cause, odd)
+    assert len(tried) == 2
+    assert exam.results["torn"].same_as == ("random",)
 
 
 def test_what_fails_in_a_later_try_only_is_not_called_passed(
@@ -122,17 +133,21 @@ def test_what_a_failure_explains_is_not_tried_again(
 def test_what_does_not_apply_says_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A question or a feature that the adapter lacks is not asked; an error in
-    a scenario is no failure."""
+    """A question that the adapter lacks is not asked; an error in a scenario,
+    or in the adapter, is no failure."""
 
     def breaks(_: Bench) -> dict[str, Verdict]:
         raise ExamError("it never came up")
 
-    lacks = {"fp16": "no scaler", "order": "no order"}
+    def slips(_: Bench) -> dict[str, Verdict]:
+        raise AdapterError("checkpoints(run_dir) raises")
+
+    lacks = {"scaler": "no scaler", "order": "no order"}
     half, _ = scenario({"order": passed(), "kill": passed()})
-    gone, tried = scenario({"scaler": passed()}, needs="fp16")
+    gone, tried = scenario({"scaler": passed()})
     exam = held(
         monkeypatch, tmp_path, half, gone, Scenario(breaks, ("hang",)),
+        Scenario(slips, ("torn",)),
         adapter=replace(ADAPTER, lacks=lacks),
     )  # fmt: skip
     verdicts = {n: r.verdict for n, r in exam.results.items()}
@@ -141,6 +156,7 @@ def test_what_does_not_apply_says_why(
         "order": ("not applicable", "no order"),
         "kill": ("passed", ""),
         "scaler": ("not applicable", "no scaler"),
+        "torn": ("not run", "checkpoints(run_dir) raises"),
         "hang": ("not run", "it never came up"),
     }
     assert not tried

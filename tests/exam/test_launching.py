@@ -61,7 +61,6 @@ def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:
     weights = [step.before["weights"] for step in ended.steps]
     assert weights[1:] == [step.after for step in ended.steps[:-1]]
     assert len({*weights}) == 6
-    assert not any(step.before["sharded"] for step in ended.steps)
     assert ended.text.strip() == "all done"
 
 
@@ -82,6 +81,42 @@ def test_forward_passes_in_a_closure_are_seen(tmp_path: Path) -> None:
         assert one.after == other.after
         assert one.before["rates"] == other.before["rates"] == [1e-3]
         assert one.before["optimizer"] == other.before["optimizer"]
+
+
+def test_a_step_without_samples_is_none(tmp_path: Path) -> None:
+    """DCP takes a step with zero gradients before it loads an optimizer's
+    state. The weights that a launch begins with are those loaded after it."""
+    code = OBSERVED.replace(
+        "for k in",
+        "for p in model.parameters(): p.grad = torch.zeros_like(p)\n"
+        "optimizer.step(); optimizer.zero_grad()\n"
+        "model.load_state_dict({k: torch.ones_like(v) for k, v in"
+        " model.state_dict().items()})\nfor k in",
+    )
+    ended = run(tmp_path, code)
+    assert ended.code == 0, ended.text
+    assert len(ended.steps) == 6
+    weights = [step.before["weights"] for step in ended.steps]
+    assert weights[1:] == [step.after for step in ended.steps[:-1]]
+    plain = run(tmp_path, OBSERVED)
+    assert weights[0] != plain.steps[0].before["weights"]
+
+
+def test_samples_without_a_tensor_are_asked_for(tmp_path: Path) -> None:
+    """A model that is given a dictionary needs `ids`, and is told so."""
+    code = OBSERVED.replace(
+        "model = torch.nn.Linear(2, 1)",
+        "class Model(torch.nn.Linear):\n"
+        "    def forward(self, batch): return super().forward(batch['x'])\n"
+        "model = Model(2, 1)",
+    ).replace("torch.tensor([[float(k), 1.0]])", "{'x': torch.ones(1, 2)}")
+    ids = ", ids=lambda x: x[:, 0].long().tolist()"
+    assert ids in code
+    ended = run(tmp_path, code.replace(ids, ""))
+    assert ended.code == 1
+    assert "observe(model, ids=…)" in ended.last_words
+    given = ", ids=lambda batch: [7]"
+    assert run(tmp_path, code.replace(ids, given)).code == 0
 
 
 def test_of_two_optimizers_the_last_one_counts(tmp_path: Path) -> None:
@@ -146,7 +181,6 @@ def test_sharded_weights_are_seen_as_each_rank_holds_them(
     assert ended.code == 0, ended.text
     for rank in range(2):
         steps = ended.ranks[rank]
-        assert all(step.before["sharded"] for step in steps)
         weights = [step.before["weights"] for step in steps]
         assert weights[1:] == [step.after for step in steps[:-1]]
         assert len({*weights}) == 3

@@ -34,10 +34,7 @@ class Scripted(Bench):
         self.stopped = launched(0, 8)
         for snapshot in "stopped", "finished":
             self.begin()
-            where = self.run_dir / "checkpoints/8"
-            where.mkdir(parents=True)
-            (where / "weights").write_bytes(bytes(100))
-            (where / "loader").write_bytes(bytes(10))
+            self.saved()
             self.keep(snapshot)
 
     def undisturbed(self, **_: object) -> Any:
@@ -47,7 +44,15 @@ class Scripted(Bench):
         self.asked.append({"acts": acts, "patience": patience} | settings)
         ended = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         self.steps.append("launched")
+        self.saved()
         return replace(ended)
+
+    def saved(self) -> None:
+        """A checkpoint of two files."""
+        where = self.run_dir / "checkpoints/8"
+        where.mkdir(parents=True, exist_ok=True)
+        (where / "weights").write_bytes(bytes(100))
+        (where / "loader").write_bytes(bytes(10))
 
 
 def went_on(first: int, **other: Any) -> Ended:
@@ -136,12 +141,83 @@ def test_parts_of_weights_are_not_looked_for_on_other_ranks(
 ) -> None:
     """On another world size each rank holds another part, so that the step
     that a launch goes on from cannot be found by it."""
-    b = Scripted(tmp_path, went_on(8))
+    four = replace(went_on(8), world=4)
+    for rank in 2, 3:
+        four.ranks[rank] = [s._replace(ids=()) for s in four.ranks[0]]
+    b = Scripted(tmp_path, four)
+    assert scenarios.resize(b)["resize"].said == "2 to 4 ranks"
     assert scenarios.resize(b)["resize"].answer == "passed"
-    was = b.undisturbed()
-    was.ranks[0][0].before["sharded"] = True
-    monkeypatch.setattr(b, "undisturbed", lambda: was)
+    two = Scripted(tmp_path / "2", went_on(8))
+    assert "it ran on 2" in scenarios.resize(two)["resize"].said
+    first = four.ranks[3][0]
+    part = first.before | {"weights": "a part"}
+    four.ranks[3][0] = first._replace(before=part)
     assert scenarios.resize(b)["resize"].answer == "not run"
+    was = b.undisturbed()
+    was.ranks[1][0].before["weights"] = "a part"
+    monkeypatch.setattr(b, "undisturbed", lambda: was)
+    b.asked.clear()
+    assert scenarios.resize(b)["resize"].answer == "not run"
+    assert not b.asked
+
+
+def test_an_uneven_epoch_has_to_be_gone_through(tmp_path: Path) -> None:
+    """A run that ends early has repeated nothing, and is no good sign."""
+    b = Scripted(tmp_path, launched(0, 6))
+    assert scenarios.uneven(b)["uneven"].said == "it ended after 6 of 21 steps"
+    late = replace(launched(0, 6), out_of_time=True)
+    b = Scripted(tmp_path / "2", late)
+    assert scenarios.uneven(b)["uneven"].answer == "failed"
+    assert "error" not in scenarios.uneven(b)["uneven"].said
+    whole = launched(0, 21)
+    for rank, steps in whole.ranks.items():
+        for k, one in enumerate(steps):
+            ids = range(16 * k + 8 * rank, 16 * k + 8 * rank + 8)
+            steps[k] = one._replace(ids=tuple(i % 101 for i in ids))
+    b = Scripted(tmp_path / "3", whole)
+    assert scenarios.uneven(b)["uneven"].answer == "passed"
+
+
+def test_who_draws_nothing_is_not_asked_for_random_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model without dropout cannot show that its states are lost."""
+    stopped = launched(0, 8)
+    b = Scripted(tmp_path, stopped, went_on(8))
+    assert scenarios.stop(b)["random"].answer == "passed"
+    was = b.undisturbed()
+    for steps in was.ranks.values():
+        steps[:] = [step._replace(drew=False) for step in steps]
+    monkeypatch.setattr(b, "undisturbed", lambda: was)
+    b.script = [stopped, went_on(8)]
+    assert scenarios.stop(b)["random"].answer == "not applicable"
+
+
+def test_what_is_so_without_damage_is_no_sign_of_it(tmp_path: Path) -> None:
+    """A trainer that loses its random state does so after damage too; what
+    counts is what comes on top."""
+    random = {"before": {"random": "another"}}
+    b = Scripted(tmp_path, launched(0, 8), went_on(8, **random))
+    assert scenarios.stop(b)["random"].answer == "failed"
+    assert scenarios.flipped(b)["flipped"].answer == "not run"  # none loaded
+    worse = {"before": {"random": "another", "rates": [9.0]}}
+    b.script = [went_on(8, **worse)]
+    said = scenarios.incomplete(b)["incomplete"]
+    assert {*said.because} == {"rate"}
+    assert all(w.startswith("without weights: ") for w in said.because.values())
+
+
+def test_the_finished_run_is_the_one_that_is_compared(tmp_path: Path) -> None:
+    """Asked again, two other runs are not put in its place."""
+    b = Scripted(tmp_path, launched(0, STEPS))
+    kept = b.folder / "finished/of-the-first-try"
+    kept.touch()
+    scenarios.undisturbed(b)
+    assert kept.exists()
+    b.clear()
+    b.begin()
+    scenarios.undisturbed(b)
+    assert kept.parent.exists()
 
 
 def test_the_stop_between_two_epochs_has_to_be_there(tmp_path: Path) -> None:
@@ -237,3 +313,6 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
             b.begin("stopped")  # nor one of the exam before
         b.begin()
         b.keep("stopped")
+        with pytest.raises(ExamError, match="another exam is being held"):
+            Bench(adapter, tmp_path / "exam", Launch(Path()), 60)
+        del b

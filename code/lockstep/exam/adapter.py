@@ -44,7 +44,7 @@ class Adapter:
     checkpoints: Callable[
         [Path], list[Path]
     ]  # in a run directory, oldest first
-    lacks: dict[str, str]  # question, `stop` or `fp16`: why it does not apply
+    lacks: dict[str, str]  # question, or `stop`: why it does not apply
 
 
 def located(adapter: str | Path) -> Path:
@@ -75,7 +75,7 @@ def load(adapter: str | Path) -> Adapter:
         said = runpy.run_path(str(path))
     except OSError as error:
         raise AdapterError(f"{path}: {error.strerror}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AdapterError(f"{path} raises {error!r}") from error
     command = said.get("command")
     if not callable(command):
@@ -83,7 +83,10 @@ def load(adapter: str | Path) -> Adapter:
             f"{path} has no `command(launch)` that returns what to run"
         )
     lacks = said.get("lacks", {})
-    if not isinstance(lacks, dict):
+    said_why = isinstance(lacks, dict) and all(
+        isinstance(why, str) for why in lacks.values()
+    )
+    if not said_why:
         raise AdapterError(
             f"{path}: `lacks` is a dictionary: what, and why it does not apply"
         )
@@ -91,7 +94,10 @@ def load(adapter: str | Path) -> Adapter:
 
     def words(launch: Launch) -> list[str]:
         with told(f"{path}: command(launch)"):
-            return [str(word) for word in command(launch)]
+            found = command(launch)
+            if isinstance(found, str):
+                raise TypeError("a list of words is wanted, not a string")
+            return [str(word) for word in found]
 
     def saved(run_dir: Path) -> list[Path]:
         with told(f"{path}: checkpoints(run_dir)"):
@@ -105,7 +111,7 @@ def told(what: str) -> Iterator[None]:
     """Whatever goes wrong in an adapter, as its fault and in one line."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AdapterError(f"{what} raises {error!r}") from error
 
 

@@ -1,5 +1,6 @@
 """Where a trainer is examined: its run directory, and what was done in it."""
 
+import fcntl
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -32,13 +33,18 @@ class Bench:
                 f"{folder} holds other files: an exam clears its folder, so"
                 " give it one that is empty or new"
             )
-        (folder / MARK).touch()
+        self.mark = (folder / MARK).open("w")
+        try:
+            fcntl.flock(self.mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ExamError(f"another exam is being held in {folder}") from None
         self.adapter, self.folder, self.limit = adapter, folder, limit
         self.launch = replace(launch, run_dir=folder / "run")
         self.steps: list[str] = []  # what was done, for whoever does it again
         self.ended: list[Ended] = []
         self.known: dict[str, Lineage] = {}  # undisturbed runs
         self.stopped = Ended([])  # the launch that left the snapshot
+        self.unlike: dict[str, str] = {}  # how going on from it differs
         self.clear()
 
     def clear(self) -> None:
@@ -130,15 +136,21 @@ class Bench:
             self.begin()
             ended = self.run(**settings)  # type: ignore[arg-type]
             if ended.code or ended.out_of_time:
+                more = "; limit gives it more" if ended.out_of_time else ""
                 raise ExamError(
-                    f"a run that nobody disturbed ended with"
-                    f" {self.steps[-1]}: {ended.last_words}"
+                    "a run that nobody disturbed did not end well:"
+                    f" {self.steps[-1]}{more}: {ended.last_words}"
                 )
             if not ended.steps:
                 raise ExamError(
                     "no step was seen: the trainer must train"
                     " lockstep.exam.task.Model, or call"
                     " lockstep.exam.observe.observe(model)"
+                )
+            if ended.world != self.launch.ranks:
+                raise ExamError(
+                    f"asked for {self.launch.ranks} ranks, it ran on"
+                    f" {ended.world}: does its command pass `ranks` on?"
                 )
             self.known[key] = lineage(ended)
         return self.known[key]

@@ -2,7 +2,10 @@
 
 import gzip
 import io
+import shlex
 import zipfile
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from pickletools import genops
 
@@ -23,7 +26,8 @@ def truncate(path: Path) -> None:
 def flip(path: Path) -> None:
     """Change one bit in the middle, which in a large file is a number's."""
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    if data:
+        data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
@@ -42,8 +46,9 @@ def trapped(data: bytes, touched: Path) -> tuple[bytes, int]:
     """The same of the bytes of a file: a pickle, or a zip archive with some, or
     one of these that gzip has packed."""
     if data.startswith(b"\x1f\x8b"):
-        inside, count = trapped(gzip.decompress(data), touched)
-        return (gzip.compress(inside) if count else data), count
+        with suppress(OSError, EOFError, zlib.error):  # not gzip's after all
+            inside, count = trapped(gzip.decompress(data), touched)
+            return (gzip.compress(inside) if count else data), count
     if is_pickle(data):
         return with_a_trap(data, touched), 1
     if not zipfile.is_zipfile(io.BytesIO(data)):
@@ -73,6 +78,6 @@ def is_pickle(data: bytes) -> bool:
 
 def with_a_trap(data: bytes, touched: Path) -> bytes:
     """A pickle that first runs a harmless command."""
-    command = f"touch {touched}".encode()
+    command = f"touch {shlex.quote(str(touched))}".encode()
     trap = b"cposix\nsystem\nX" + len(command).to_bytes(4, "little") + command
     return data[:2] + trap + b"\x85R0" + data[2:]

@@ -15,7 +15,7 @@ from .scenarios import ASPECTS, SCENARIOS, Scenario
 # They ask whether two runs end alike, each after another disturbance.
 SAME_END = "boundary", "kill", "twice", "workers", "torn", "disk", "finished"
 DIFFER = "two undisturbed runs already differ, see repeat"
-FEATURES = "stop", "fp16"  # that a trainer may lack, beside questions
+STOP = "stop"  # what a trainer may lack, beside questions
 LIMIT = 120.0  # seconds that a launch may take
 TIMES = 3  # a failure is called one when it was seen this often
 
@@ -82,12 +82,12 @@ def examine(
     names = ", ".join(BY_ID)
     for name in only - {*BY_ID}:
         raise AdapterError(f"{name!r} is no question; they are {names}")
-    for name in {*adapter.lacks} - {*BY_ID, *FEATURES}:
+    for name in {*adapter.lacks} - {*BY_ID, STOP}:
         raise AdapterError(
-            f"{name!r} is nothing that a trainer may lack; these are"
-            f" {', '.join(FEATURES)} and the questions {names}"
+            f"{name!r} is nothing that a trainer may lack; these are {STOP} and"
+            f" the questions {names}"
         )
-    if launch.global_batch % launch.ranks:
+    if launch.ranks < 1 or launch.global_batch % launch.ranks:
         raise ExamError(
             f"{launch.ranks} ranks cannot share a batch of"
             f" {launch.global_batch}; 1, 2, 4, 8 and 16 can"
@@ -134,16 +134,14 @@ def answers(
     """Of one scenario. What fails is done again, unless `failures` that were
     seen often enough explain it."""
     lacks = bench.adapter.lacks
-    why = lacks.get(scenario.needs, "")
-    if not why and scenario.compares and "repeat" in failures:
-        why = DIFFER
+    why = DIFFER if scenario.compares and "repeat" in failures else ""
     ask = [name for name in scenario.questions if name not in lacks]
     tries: list[dict[str, Verdict]] = []
     kept: dict[str, tuple[list[str], str]] = {}
     while ask and not why:
         try:
             tries.append(scenario.run(bench))
-        except ExamError as error:
+        except (AdapterError, ExamError) as error:
             if scenario is SCENARIOS[0]:
                 raise
             why = str(error)
@@ -157,16 +155,15 @@ def answers(
             break
         tell(f"{', '.join(still)}, once more: {len(tries) + 1} of {TIMES}")
     for name in scenario.questions:
-        if name in lacks or (why and scenario.needs in lacks):
-            reason = lacks.get(name) or why
-            yield Result(BY_ID[name], Verdict("not applicable", reason))
+        if name in lacks:
+            yield Result(BY_ID[name], Verdict("not applicable", lacks[name]))
         elif not tries:
             yield Result(BY_ID[name], Verdict("not run", why))
         else:
             verdicts = [t[name] for t in tries]
             if why and name in kept:  # it failed, and cannot be tried again
                 verdicts.append(Verdict("not run", why))
-            yield judged(name, verdicts, kept.get(name))
+            yield judged(name, verdicts, kept.get(name), failures)
 
 
 def unexplained(verdict: Verdict, failures: set[str]) -> bool:
@@ -176,15 +173,18 @@ def unexplained(verdict: Verdict, failures: set[str]) -> bool:
 
 
 def judged(
-    name: str, verdicts: list[Verdict], kept: tuple[list[str], str] | None
+    name: str,
+    verdicts: list[Verdict],
+    kept: tuple[list[str], str] | None,
+    failures: set[str],
 ) -> Result:
-    """One answer from the tries."""
+    """One answer from the tries; if `failures` explain one of them, that."""
     if not kept:
         return Result(BY_ID[name], verdicts[0])
     steps, where = kept
     wrong = [verdict for verdict in verdicts if verdict.answer == "failed"]
     seen = f"{len(wrong)} of {len(verdicts)}"
-    verdict = wrong[0]
+    verdict = min(wrong, key=lambda v: unexplained(v, failures))
     if len(wrong) < len(verdicts):
         why = f"failed in {seen} tries, so it is called neither: {verdict.said}"
         verdict = Verdict("not run", why)

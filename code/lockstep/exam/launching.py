@@ -25,7 +25,7 @@ from .adapter import Adapter, Launch
 from .names import ADDRESS, MARK
 
 PR_SET_CHILD_SUBREAPER = 36  # of Linux
-SLOWLY = 0.5  # seconds that a step takes once SIGTERM was sent
+SLOWLY = 0.5  # seconds that a step takes after SIGTERM, or before a kill
 MOMENT = 3.0  # seconds in which processes that have been told to end may do so
 
 
@@ -158,11 +158,16 @@ class Launching:
             mine = self.told[said["rank"]]
             mine.append(step)
             act = self.due(said["rank"], len(mine)) or Act(0, "go on")
-            slowly = "terminate" in self.ended.acted
+            # So that there are steps left in which to save and leave, and time
+            # for a save in the background before a kill.
+            slowly = "terminate" in self.ended.acted or any(
+                act.do == "kill" and act.step - 2 <= len(mine) < act.step
+                for act in self.acts
+            )
             if act.do != "go on":
                 self.ended.acted.append(act.do)
                 self.acted_at = self.acted_at or time.monotonic()
-        if slowly:  # so that there are steps left in which to save and leave
+        if slowly:
             time.sleep(SLOWLY)
         if act.do == "kill":
             self.end(signal.SIGKILL)
@@ -205,6 +210,8 @@ class Launching:
             self.end(signal.SIGKILL)
             time.sleep(0.05)
         bury(self.before, self.process.pid)
+        with suppress(OSError):
+            self.server.shutdown(socket.SHUT_RDWR)  # wakes accept()
         self.server.close()
         self.folder.cleanup()
 

@@ -127,11 +127,7 @@ class Observer:
         where they run in a closure. Weights are read here, since in a forward
         pass FSDP has gathered some of them."""
         if not self.entering:
-            weights = [*self.model.parameters()]
-            self.entering = {
-                "weights": digest(weights),
-                "sharded": any(local(p).shape != p.shape for p in weights),
-            }
+            self.entering = {"weights": digest(self.model.parameters())}
         if self.optimizer in (None, optimizer):
             self.entering |= {
                 "optimizer": optimizer_digest(optimizer),
@@ -141,6 +137,8 @@ class Observer:
     def on_stepped(self, optimizer: Optimizer, *_: Any) -> None:
         """The step has counted. RuntimeError if the one before was told too
         early, since another optimizer of the same weights had yet to step."""
+        if not self.pending:  # a step without samples, as DCP takes one
+            self.entering = {}
         if self.counts(optimizer):
             self.stepped = optimizer
             weights = [local(p).double() for p in self.model.parameters()]
@@ -279,7 +277,13 @@ def random_state() -> str:
 
 
 def hashed(*args: Any, **kwargs: Any) -> list[int]:
-    """A number for each sample: a hash of its part of the first tensor."""
+    """A number for each sample: a hash of its part of the first tensor;
+    TypeError if there is none."""
     values = [*args, *kwargs.values()]
-    first = next(v for v in values if isinstance(v, Tensor))
+    first = next((v for v in values if isinstance(v, Tensor)), None)
+    if first is None:
+        raise TypeError(
+            "the model is given no tensor to number samples by: observe(model,"
+            " ids=…) numbers them"
+        )
     return [int(digest([row]), 16) for row in first]

@@ -8,7 +8,7 @@ from lockstep.examples import settings
 SCRIPT = Path(__file__).with_name("lightning_loop.py")
 name = "Lightning with Lockstep's pieces"
 lacks = {
-    "fp16": "it trains in fp32",
+    "scaler": "it trains in fp32",
     "ema": "it keeps no averaged weights",
 }
 

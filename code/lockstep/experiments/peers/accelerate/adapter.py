@@ -7,7 +7,7 @@ from lockstep.exam.adapter import Launch
 name = "Accelerate"
 lacks = {
     "ema": "it keeps no averaged weights",
-    "fp16": "it makes no gradient scaler on a CPU",
+    "scaler": "it makes no gradient scaler on a CPU",
     "sigterm": "it has nothing for signals; the loop is its user's",
 }
 

@@ -8,7 +8,7 @@ from lockstep.exam.adapter import Launch
 name = "Composer, mended"
 lacks = {
     "ema": "its script keeps no averaged weights",
-    "fp16": "amp_fp16 works on GPUs only",
+    "scaler": "amp_fp16 works on GPUs only",
 }
 
 

@@ -8,7 +8,7 @@ name = "torchtitan"
 lacks = {
     "stop": "it leaves when training.steps are done, and then saves the model"
     " alone",
-    "fp16": "it trains in bf16 or fp32, and has no gradient scaler",
+    "scaler": "it trains in bf16 or fp32, and has no gradient scaler",
     "ema": "it keeps no averaged weights",
 }
 

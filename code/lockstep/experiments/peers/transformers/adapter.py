@@ -7,7 +7,7 @@ from lockstep.exam.adapter import Launch
 name = "Transformers Trainer"
 lacks = {
     "ema": "it keeps no averaged weights",
-    "fp16": "it makes no gradient scaler on a CPU",
+    "scaler": "it makes no gradient scaler on a CPU",
 }
 
 
