@@ -81,6 +81,7 @@ torch.optim.SGD(model.parameters()).step()
         (["NO-WORDS"], "command(launch) raises TypeError"),
         (["A-STRING"], "a list of words is wanted, not a string"),
         (["TWO-RANKS", "--ranks", "1"], "asked for 1 ranks, it ran on 2"),
+        (["TWO-RANKS"], "only 1 of 2 ranks told of a step"),
         (["NO-PROGRAM"], "cannot be launched: [Errno 2] No such file"),
         (["ADAPTER"], "exit code 3 after 0 steps: it cannot"),
     ],

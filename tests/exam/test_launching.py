@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,17 @@ def run(tmp_path: Path, code: str, *acts: Act, args: Any = ()) -> Ended:
 def runs(process: psutil.Process) -> bool:
     """Whether it has not ended."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_launch_leaves_no_thread(tmp_path: Path) -> None:
+    """A thread that waited on for a rank could take one of a later launch, by
+    the number of its socket."""
+    before = {*threading.enumerate()}
+    with begun(tmp_path, OBSERVED) as under_way:
+        assert under_way.wait(60).code == 0
+    for thread in {*threading.enumerate()} - before:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:

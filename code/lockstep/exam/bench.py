@@ -152,6 +152,11 @@ class Bench:
                     f"asked for {self.launch.ranks} ranks, it ran on"
                     f" {ended.world}: does its command pass `ranks` on?"
                 )
+            if len(ended.ranks) < ended.world:
+                raise ExamError(
+                    f"only {len(ended.ranks)} of {ended.world} ranks told of a"
+                    " step: is observe called on every rank?"
+                )
             self.known[key] = lineage(ended)
         return self.known[key]
 

@@ -112,7 +112,8 @@ class Launching:
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(address)
         self.server.listen()
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self.accept, daemon=True)
+        self.acceptor.start()
         launch.run_dir.mkdir(parents=True, exist_ok=True)
         self.process = subprocess.Popen(
             self.ended.words,
@@ -210,8 +211,11 @@ class Launching:
             self.end(signal.SIGKILL)
             time.sleep(0.05)
         bury(self.before, self.process.pid)
+        # Else a thread waits in accept() for ever, by a number that the socket
+        # of another launch may get.
         with suppress(OSError):
-            self.server.shutdown(socket.SHUT_RDWR)  # wakes accept()
+            self.server.shutdown(socket.SHUT_RDWR)
+        self.acceptor.join()
         self.server.close()
         self.folder.cleanup()
 

@@ -111,6 +111,8 @@ def make_loader(cfg: dict[str, Any], world: int) -> DataLoader:
         sampler.total_size = len(data)
         sampler.num_samples = len(range(sampler.rank, len(data), world))
         more |= {"sampler": sampler, "shuffle": False}
+        # Else each iterator draws from dropout's.
+        more |= {"generator": torch.Generator()}
     loader = DataLoader(data, batch_size=cfg["global_batch"] // world, **more)
     return ray.train.torch.prepare_data_loader(loader)
 
