@@ -352,7 +352,8 @@ def after(found: dict[str, Any]) -> str:
 
 
 def grid(peers: list[Peer], shown: Callable[[Peer, str], str]) -> str:
-    """A row for each question, by severity; a column for each peer. As HTML:
+    """A row for each question that was asked, by severity; a column for each
+    peer. As HTML:
     its head stands upright, so that a page has room for all columns."""
     heads = "".join(
         f'<th scope="col"><span>{SHORT[p.folder]}</span></th>' for p in peers
@@ -363,17 +364,21 @@ def grid(peers: list[Peer], shown: Callable[[Peer, str], str]) -> str:
         "question</th></tr></thead><tbody>",
     ]
     for severity, meaning in SEVERITIES.items():
-        lines.append(
-            f'<tr><th scope="colgroup" colspan="{len(peers) + 2}">If it fails,'
-            f" {meaning}:</th></tr>"
-        )
-        lines += [
-            f'<tr><th scope="row"><code>{q.id}</code></th>'
-            + "".join(f"<td>{marked(shown(p, q.id))}</td>" for p in peers)
-            + f"<td>{q.title}</td></tr>"
-            for q in QUESTIONS
-            if q.severity == severity
-        ]
+        rows = []
+        for q in QUESTIONS:
+            signs = [shown(p, q.id) for p in peers]
+            if q.severity == severity and any(map(str.strip, signs)):
+                cells = "".join(f"<td>{marked(s)}</td>" for s in signs)
+                rows.append(
+                    f'<tr><th scope="row"><code>{q.id}</code></th>{cells}'
+                    f"<td>{q.title}</td></tr>"
+                )
+        if rows:
+            lines.append(
+                f'<tr><th scope="colgroup" colspan="{len(peers) + 2}">If it'
+                f" fails, {meaning}:</th></tr>"
+            )
+            lines += rows
     return "\n".join([*lines, "</tbody></table></div>"]) + "\n"
 
 
@@ -394,13 +399,7 @@ def cell(one: Peer, question: str) -> str:
 def four(found: dict[str, Any]) -> str:
     """What was asked on four ranks."""
     peers = [p for p in found["peers"] if p.answers(4)]
-    asked = [q for q in QUESTIONS if any(q.id in p.answers(4) for p in peers)]
-    rows = [
-        [f"`{q.id}`", *(sign(p.answers(4).get(q.id)) for p in peers)]
-        for q in asked
-    ]
-    head = ["question", *(SHORT[p.folder] for p in peers)]
-    return table(head, rows, ":---:")
+    return grid(peers, lambda p, question: sign(p.answers(4).get(question)))
 
 
 def machine(found: dict[str, Any]) -> str:
