@@ -263,13 +263,24 @@ def test_a_first_launch_that_takes_no_step_is_no_answer(
         getattr(scenarios, question)(b)
 
 
+def test_sigterm_is_sent_three_times(tmp_path: Path) -> None:
+    """A race that is won once or twice is found by the third time."""
+    good = replace(launched(0, 7), code=1, acted=["terminate"])
+    bad = replace(launched(0, 8), code=1, acted=["terminate"], out_of_time=True)
+    b = Scripted(tmp_path, good, went_on(7), good, went_on(7), bad)
+    assert scenarios.sigterm(b)["sigterm"].answer == "failed"
+    b = Scripted(tmp_path / "2", *[good, went_on(7)] * 3, bad)
+    assert scenarios.sigterm(b)["sigterm"].answer == "passed"
+    assert b.script == [bad]
+
+
 def test_weights_that_follow_a_step_are_not_held_against_it(
     tmp_path: Path,
 ) -> None:
     """ZeRO gathers the weights after the optimizer's step, so that the exam
     does not know those that are saved last, and cannot find them again."""
     told = replace(launched(0, 7), code=1, acted=["terminate"])
-    b = Scripted(tmp_path, told, went_on(7))
+    b = Scripted(tmp_path, *[told, went_on(7)] * 3)
     assert scenarios.sigterm(b)["sigterm"].answer == "passed"
     for steps in told.ranks.values():
         steps[-1] = steps[-1]._replace(after="w6")
