@@ -136,10 +136,14 @@ def test_recorded_nobody_loses_optimizer_rate_or_buffers() -> None:
 
 def test_recorded_the_examples_fail_nothing() -> None:
     """In the recorded exams the loops with the trainer's pieces, plain and with
-    Accelerate and Lightning, failed nothing."""
+    Accelerate and Lightning, failed nothing; nor did the trainer with the two
+    tasks that ship. (The scale of theirs does not fall in fp16, so that
+    `scaler` cannot be asked of them.)"""
     found = recorded("examples.json")
-    for loop in "plain_loop", "accelerate_loop", "lightning_loop":
-        answers = [*found[loop]["answers"].values()]
-        assert "failed" not in answers, loop
-        assert "not run" not in answers, loop
-        assert answers.count("passed") >= 28, loop
+    loops = {"plain_loop", "accelerate_loop", "lightning_loop"}
+    for name in loops | {"gpt", "protein"}:
+        answers = dict(found[name]["answers"])
+        if name not in loops:
+            del answers["scaler"]
+        assert {*answers.values()} <= {"passed", "not applicable"}, name
+        assert [*answers.values()].count("passed") >= 26, name
