@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from lockstep.exam.adapter import Adapter, Launch
-from lockstep.exam.launching import Act, Ended, launching
+from lockstep.exam.launching import Act, Ended, Step, launching
 
 OBSERVED = """
 import os, sys, time
@@ -53,6 +53,13 @@ def runs(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
+def joined(steps: list[Step]) -> list[str]:
+    """The weights that each begins with: those that the one before left."""
+    weights: list[str] = [step.before["weights"] for step in steps]
+    assert weights[1:] == [step.after for step in steps[:-1]]
+    return weights
+
+
 def test_a_launch_leaves_no_thread(tmp_path: Path) -> None:
     """A thread that waited on for a rank could take one of a later launch, by
     the number of its socket."""
@@ -70,8 +77,7 @@ def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:
     ended = run(tmp_path, OBSERVED)
     assert ended.code == 0, ended.text
     assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
-    weights = [step.before["weights"] for step in ended.steps]
-    assert weights[1:] == [step.after for step in ended.steps[:-1]]
+    weights = joined(ended.steps)
     assert len({*weights}) == 6
     assert ended.text.strip() == "all done"
 
@@ -108,8 +114,7 @@ def test_a_step_without_samples_is_none(tmp_path: Path) -> None:
     ended = run(tmp_path, code)
     assert ended.code == 0, ended.text
     assert len(ended.steps) == 6
-    weights = [step.before["weights"] for step in ended.steps]
-    assert weights[1:] == [step.after for step in ended.steps[:-1]]
+    weights = joined(ended.steps)
     plain = run(tmp_path, OBSERVED)
     assert weights[0] != plain.steps[0].before["weights"]
 
@@ -146,8 +151,7 @@ def test_of_two_optimizers_the_last_one_counts(tmp_path: Path) -> None:
     assert "two optimizers step this model's weights" in ended.last_words
     ended = run(tmp_path, two.replace(one, "observe(model, other, ids"))
     assert ended.code == 0, ended.text
-    weights = [step.before["weights"] for step in ended.steps]
-    assert weights[1:] == [step.after for step in ended.steps[:-1]]
+    joined(ended.steps)
     # A model that observes itself, as the exam's own does, is told later.
     later = two.replace(one, "observe(model, ids").replace(
         "for k in", "observe(model, other)\nfor k in"
@@ -193,9 +197,7 @@ def test_sharded_weights_are_seen_as_each_rank_holds_them(
     assert ended.code == 0, ended.text
     for rank in range(2):
         steps = ended.ranks[rank]
-        weights = [step.before["weights"] for step in steps]
-        assert weights[1:] == [step.after for step in steps[:-1]]
-        assert len({*weights}) == 3
+        assert len({*joined(steps)}) == 3
 
 
 def test_an_evaluation_does_not_count(tmp_path: Path) -> None:

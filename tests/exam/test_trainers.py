@@ -146,4 +146,5 @@ def test_recorded_the_examples_fail_nothing() -> None:
         if name not in loops:
             del answers["scaler"]
         assert {*answers.values()} <= {"passed", "not applicable"}, name
-        assert [*answers.values()].count("passed") >= 26, name
+        least = 28 if name in loops else 26
+        assert [*answers.values()].count("passed") >= least, name

@@ -9,6 +9,8 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from lockstep.exam.adapter import LIMIT
+
 Only = Annotated[tuple[str, ...], tyro.conf.arg(metavar="QUESTION …")]
 
 
@@ -18,7 +20,7 @@ def exam(
     ranks: int = 2,
     seed: int = 0,
     python: str = sys.executable,
-    limit: float = 120.0,
+    limit: float = LIMIT,
     folder: Path = Path("exam"),
     json: bool = False,
     html: Path | None = None,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+LIMIT = 120.0  # seconds that a launch may take
+
 
 class AdapterError(Exception):
     """An adapter that cannot be used; the message says what it lacks."""

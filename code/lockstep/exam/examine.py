@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from .adapter import Adapter, AdapterError, Launch
+from .adapter import LIMIT, Adapter, AdapterError, Launch
 from .bench import Bench, ExamError
 from .questions import BY_ID, QUESTIONS, Result, Verdict
 from .scenarios import ASPECTS, SCENARIOS, Scenario
@@ -16,7 +16,6 @@ from .scenarios import ASPECTS, SCENARIOS, Scenario
 SAME_END = "boundary", "kill", "twice", "workers", "torn", "disk", "finished"
 DIFFER = "two undisturbed runs already differ, see repeat"
 STOP = "stop"  # what a trainer may lack, beside questions
-LIMIT = 120.0  # seconds that a launch may take
 TIMES = 3  # a failure is called one when it was seen this often
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from .adapter import AdapterError, Launch, load, located
+from .adapter import LIMIT, AdapterError, Launch, load, located
 from .bench import ExamError
-from .examine import LIMIT, Exam, examine
+from .examine import Exam, examine
 from .questions import QUESTIONS, Question
 from .report import failures
 

@@ -122,31 +122,34 @@ class Peer(BaseModel):
         asked = found.get(f"ranks {ranks}", {}).get("questions", [])
         return {one["id"]: one for one in asked}
 
-    def sign(self, question: str, mended: bool = False) -> str:
-        """An answer on two ranks as a sign, as the notes understand it; after
-        all cures, if it was asked then."""
+    def answer(self, question: str, mended: bool = False) -> Any:
+        """On two ranks; after all cures, if it was asked then."""
         one = self.answers().get(question)
-        if mended:
-            one = self.answers(mended=True).get(question, one)
-            return sign(one)
-        for told in self.notes.failures:
-            if told.question == question and one and one["answer"] == "failed":
-                return SIGNS["follows" if told.follows else "failed"]
+        return self.answers(mended=True).get(question, one) if mended else one
+
+    def note(self, question: str) -> Failure | None:
+        """What a person found out of its failure."""
+        of_it = (f for f in self.notes.failures if f.question == question)
+        return next(of_it, None)
+
+    def sign(self, question: str, mended: bool = False) -> str:
+        """An answer as a sign, as the notes understand it."""
+        one, note = self.answer(question, mended), self.note(question)
+        if note and not mended and one and one["answer"] == "failed":
+            return SIGNS["follows" if note.follows else "failed"]
         return sign(one)
 
     def has(self, need: str, mended: bool = False) -> bool:
         """Whether it gives one of `NEEDS`."""
         names, but = NEEDS[need]
-        signs = [self.sign(name, mended) for name in names]
-        if mended:
-            found = self.answers() | self.answers(mended=True)
-        else:
-            found = self.answers()
-        for name, shown in zip(names, signs, strict=True):
-            follows = shown == "○" and {*found[name]["same_as"]} <= but
+        signs = {name: self.sign(name, mended) for name in names}
+        for name, shown in signs.items():
+            follows = (
+                shown == "○" and {*self.answer(name, mended)["same_as"]} <= but
+            )
             if shown not in "✓–" and not follows:
                 return False
-        return "✓" in signs or "○" in signs
+        return not {"✓", "○"}.isdisjoint(signs.values())
 
 
 def read(home: Path) -> list[Peer]:
@@ -215,6 +218,7 @@ def questions(_: dict[str, Any]) -> str:
 def summary(found: dict[str, Any]) -> str:
     """A row for each peer."""
     rows = []
+    usual = versions(found["peers"][0]).partition(", ")[0]  # of torch
     for one in found["peers"]:
         signs = [one.sign(name) for name in BY_ID]
         failed = {name for name in BY_ID if one.sign(name) == "✗"}
@@ -222,7 +226,7 @@ def summary(found: dict[str, Any]) -> str:
         rows.append(
             [
                 f"[{SHORT[one.folder]}](#{one.folder})",
-                versions(one).removeprefix("torch 2.13.0, "),
+                versions(one).removeprefix(f"{usual}, "),
                 *(str(signs.count(s)) for s in "✓○✗"),
                 str(len(failed - DROPOUT)),
                 str(mended.count("✗")) if one.mended else "",
@@ -353,8 +357,7 @@ def after(found: dict[str, Any]) -> str:
 
 def grid(peers: list[Peer], shown: Callable[[Peer, str], str]) -> str:
     """A row for each question that was asked, by severity; a column for each
-    peer. As HTML:
-    its head stands upright, so that a page has room for all columns."""
+    peer. As HTML: its head stands upright, so that a page has room for all."""
     heads = "".join(
         f'<th scope="col"><span>{SHORT[p.folder]}</span></th>' for p in peers
     )
@@ -389,10 +392,9 @@ def marked(said: str) -> str:
 
 def cell(one: Peer, question: str) -> str:
     """An answer of a peer, and what is to be known of a failure."""
-    said = one.sign(question)
-    for told in one.notes.failures:
-        if told.question == question and said == "✗":
-            said += "*" * told.on_cpu_only + "†" * told.documented
+    said, note = one.sign(question), one.note(question)
+    if note and said == "✗":
+        said += "*" * note.on_cpu_only + "†" * note.documented
     return said
 
 
