@@ -232,15 +232,21 @@ def test_nothing_explains_itself() -> None:
 def test_of_several_differences_the_unexplained_ones_are_told() -> None:
     """A run that differs in what is known and in more has a cause of its own,
     and says which."""
-    because = {"random": "another state", "order": "other samples"}
-    both = Verdict("failed", "another state", because)
+    because = {
+        "random": "another state",
+        "order": "other samples",
+        "rate": "another rate",
+    }
+    said = "without it: another state"
+    both = Verdict("failed", said, because, "without it: ")
     results = {
         "random": result("random"),
         "twice": Result(BY_ID["twice"], both),
     }
     settle(results)
     assert results["twice"].same_as == ()
-    assert results["twice"].verdict.said == "other samples"
+    told = "without it: other samples; another rate"
+    assert results["twice"].verdict.said == told
 
 
 def test_every_question_is_answered_by_one_scenario() -> None:

@@ -208,6 +208,7 @@ def settle(results: dict[str, Result]) -> None:
         elif own in seen and name in SAME_END:
             result.same_as = (seen[own],)
         elif own:
-            result.verdict.said = "; ".join(why[n] for n in why if n in own)
+            told = "; ".join(why[n] for n in why if n in own)
+            result.verdict.said = result.verdict.where + told
             if own != {"goes-on"} and name in SAME_END:
                 seen[own] = name

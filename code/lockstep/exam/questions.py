@@ -172,6 +172,7 @@ class Verdict:
     # Where runs ended differently: the questions that ask for what differs, and
     # what was seen of each.
     because: dict[str, str] = field(default_factory=dict)
+    where: str = ""  # what `said` begins with: of which file it is true
 
 
 @dataclass

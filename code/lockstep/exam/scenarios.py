@@ -281,9 +281,8 @@ def incomplete(b: Bench) -> Verdicts:
     for path in files:
         verdict = without(b, path, Path.unlink, "removed")
         if verdict.answer != "passed":
-            where = f"without {path.name}: "
-            verdict.said = where + verdict.said
-            verdict.because = {n: where + w for n, w in verdict.because.items()}
+            verdict.where = f"without {path.name}: "
+            verdict.said = verdict.where + verdict.said
             return {"incomplete": verdict}
     return {"incomplete": passed(f"each of {len(files)} files")}
 
