@@ -28,10 +28,11 @@ def held(
     folder: Path,
     *scenarios: Scenario,
     adapter: Adapter = ADAPTER,
+    only: frozenset[str] = frozenset(),
 ) -> Exam:
     """An exam of these scenarios."""
     monkeypatch.setattr(examining, "SCENARIOS", [*scenarios])
-    return examine(adapter, folder, Launch(Path()))
+    return examine(adapter, folder, Launch(Path()), only)
 
 
 def scenario(*tries: dict[str, Verdict]) -> tuple[Scenario, list[int]]:
@@ -64,6 +65,18 @@ def test_a_failure_is_seen_three_times(
     assert exam.results["order"].verdict.answer == "passed"
     assert exam.results["torn"].verdict.answer == "not run"
     assert "1 of 2 tries" in exam.results["torn"].verdict.said
+
+
+def test_what_was_not_asked_for_is_tried_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It may explain what was asked for, and is not shown."""
+    first, count = scenario({"goes-on": passed(), "random": failed("bad")})
+    kill, tried = scenario({"kill": failed("bad", "random")})
+    exam = held(monkeypatch, tmp_path, first, kill, only=frozenset({"kill"}))
+    assert (len(count), len(tried)) == (1, 1)
+    assert [*exam.results] == ["kill"]
+    assert exam.results["kill"].same_as == ("random",)
 
 
 def test_a_try_that_a_failure_explains_speaks_for_the_others(
@@ -329,7 +342,8 @@ def test_the_command_prints_and_writes(
     assert said.count("To see it again") == 1
     assert words in said
     assert (
-        "a <trainer>: 1 passed, 2 failed, 1 not applicable, 1 not run" in said
+        "a <trainer>: 1 passed, 2 failed (causes: 1), 1 not applicable, 1 not"
+        " run" in said.replace("\n", " ")
     )
     assert page.read_text() == report.page(exam)
     assert badge.read_text() == report.badge(exam)

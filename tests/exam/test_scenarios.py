@@ -225,7 +225,7 @@ def test_the_stop_between_two_epochs_has_to_be_there(tmp_path: Path) -> None:
     b = Scripted(tmp_path, launched(0, 6), went_on(4))
     said = scenarios.boundary(b)["boundary"]
     assert said.answer == "failed"
-    assert said.said == "it went on from step 4, where 6 was saved"
+    assert said.said == "it went on from step 4, where 6 was due"
     b = Scripted(tmp_path / "2", launched(0, 6), went_on(6))
     assert scenarios.boundary(b)["boundary"].answer == "passed"
 
@@ -237,6 +237,87 @@ def test_the_second_restart_has_to_be_a_second_one(tmp_path: Path) -> None:
     assert scenarios.twice(b)["twice"].answer == "not run"
     b = Scripted(tmp_path / "2", first, killed, went_on(10))
     assert scenarios.twice(b)["twice"].answer == "passed"
+
+
+def test_a_launch_that_loses_saved_steps_is_judged_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """`goes-on` fails alone, of one that goes on from the checkpoint before,
+    and says what to write if that is the only one, an epoch's. That nothing is
+    saved at SIGTERM is then another cause, but not where no launch goes on."""
+    told = replace(launched(0, 7), code=1, acted=["terminate"])
+    anew = [told, went_on(0)]
+    for first, alone in (6, True), (4, True), (0, False):
+        b = Scripted(tmp_path / str(first), launched(0, 8), went_on(first))
+        found = scenarios.stop(b)
+        assert found["goes-on"].answer == "failed"
+        assert ("save_every" in found["goes-on"].said) == (first == 6)
+        others = [found[name].answer for name in ("order", "random", "end")]
+        assert others == 3 * ["passed" if alone else "not run"]
+        b.script = [*anew]
+        because = scenarios.sigterm(b)["sigterm"].because
+        assert bool(because) == (not alone)
+
+
+def test_one_that_saves_after_epochs_is_asked_there(tmp_path: Path) -> None:
+    """It is stopped after its second epoch, killed after the first two, told
+    to end in its first, and not killed twice in one."""
+    script = launched(0, STEPS), went_on(12)
+    b = Scripted(tmp_path, *script, save_every="after epochs", stop="no")
+    b.launch = replace(b.launch, save_every=6)
+    assert b.middle == 12
+    stopped = scenarios.stop(b)
+    assert stopped["goes-on"].answer == "passed"
+    for seed in range(20):
+        b.launch = replace(b.launch, seed=seed)
+        b.script = [*script]
+        assert scenarios.kill(b)["kill"].answer == "passed"
+        (killed,) = b.asked[-2]["acts"]
+        assert killed.step % 6 > 1
+        assert killed.step > 6
+    why = scenarios.twice(b)["twice"]
+    assert (why.answer, why.said) == ("not applicable", "after epochs")
+    b.script = [replace(launched(0, 6), code=1, acted=["terminate"])]
+    scenarios.sigterm(b)
+    assert b.asked[-2]["acts"][0].step == 5
+
+
+def test_a_scale_that_does_not_fall_is_made_to(tmp_path: Path) -> None:
+    """Until the middle; then it has to be as it was, at the restart."""
+
+    class Fp16(Scripted):
+        def undisturbed(self, overflows: int = 0, **_: object) -> Any:
+            return lineage(scaled(0, overflows, scale=4.0))
+
+    def scaled(first: int, skips: int, scale: float) -> Ended:
+        ended = launched(first, STEPS)
+        for steps in ended.ranks.values():
+            steps[:] = [s._replace(scale=scale) for s in steps]
+            fallen = [steps[0]._replace(skipped=True)] * skips
+            steps[:0] = fallen
+        return ended
+
+    for scale, answer in (4.0, "passed"), (8.0, "failed"):
+        ends = scaled(0, 2, scale=4.0), scaled(8, 0, scale=scale)
+        b = Fp16(tmp_path / answer, *ends, stop="no")
+        said = scenarios.fp16(b)["scaler"]
+        assert said.answer == answer, said
+        assert [asked.get("overflows", 0) for asked in b.asked] == [2, 0]
+    assert "scale 8.0, not 4.0" in said.said
+
+
+def test_what_is_not_seeded_is_named(tmp_path: Path) -> None:
+    """By what two launches differ in first."""
+    begins = launched(0, STEPS)
+    begins.ranks[1][0] = step(0, 1, before={"weights": "others"})
+    begins.ranks[1][-1] = begins.ranks[1][-1]._replace(after="others")
+    order = launched(0, STEPS)
+    order.ranks[1][0] = step(0, 1, ids=(7, 5))
+    for other, word in (begins, "initialization"), (order, "shuffle"):
+        b = Scripted(tmp_path / word, other)
+        said = scenarios.undisturbed(b)["repeat"]
+        assert said.answer == "failed"
+        assert word in said.said
 
 
 def test_what_does_not_stop_where_it_is_told_says_so(tmp_path: Path) -> None:
@@ -324,6 +405,8 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
             b.begin("stopped")  # nor one of the exam before
         b.begin()
         b.keep("stopped")
+        assert not (b.folder / "failures").exists()
+        b.set_aside("kill-1")
         with pytest.raises(ExamError, match="another exam is being held"):
             Bench(adapter, tmp_path / "exam", Launch(Path()), 60)
         del b

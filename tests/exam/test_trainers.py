@@ -63,6 +63,25 @@ def test_a_fault_is_found_by_its_question(
     assert exam.results[fault].reproduced == "3 of 3"
 
 
+@pytest.mark.timeout(400)
+def test_one_that_saves_after_epochs_is_examined(tmp_path: Path) -> None:
+    """It passes what is asked at their ends; and though its scale would not
+    move by itself, the exam finds that it is lost."""
+    only = "goes-on", "exactly-once", "random", "end", "twice", "scaler"
+    exam = examined(Path(__file__).parent / "by_epochs.py", tmp_path, *only)
+    assert {n: r.verdict.answer for n, r in exam.results.items()} == {
+        "goes-on": "passed",
+        "exactly-once": "passed",
+        "random": "passed",
+        "end": "passed",
+        "twice": "not applicable",
+        "scaler": "failed",
+    }
+    assert exam.results["goes-on"].verdict.said == "from step 12"
+    assert exam.results["exactly-once"].verdict.said == "96 samples an epoch"
+    assert "scale 8.0, not 2.0" in exam.results["scaler"].verdict.said
+
+
 @pytest.mark.weekly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS)

@@ -4,13 +4,16 @@ import fcntl
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from .adapter import Adapter, Launch
 from .damage import files
 from .launching import Act, Ended, launching, shown
 from .lineage import Lineage, lineage
-from .names import SAMPLES, VARIANT
+from .names import OVERFLOWS, SAMPLES, VARIANT
 
+# What a trainer may lack, beside what questions ask for.
+STOP, SAVE_EVERY = "stop", "save_every"
 MARK = ".lockstep-exam"  # a file in a folder that an exam may clear
 
 
@@ -44,13 +47,25 @@ class Bench:
         self.ended: list[Ended] = []
         self.known: dict[str, Lineage] = {}  # undisturbed runs
         self.stopped = Ended([])  # the launch that left the snapshot
+        self.goes_on = False  # from that, at whatever step
         self.unlike: dict[str, str] = {}  # how going on from it differs
         self.clear()
+        shutil.rmtree(folder / "failures", ignore_errors=True)  # of another
 
     def clear(self) -> None:
         """All but the run directories of failures."""
         for name in "run", "finished", "stopped":
             shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    @property
+    def by_epochs(self) -> bool:
+        """Whether the trainer saves after whole epochs only."""
+        return SAVE_EVERY in self.adapter.lacks
+
+    @property
+    def middle(self) -> int:
+        """The step at which runs are stopped, that of the second save."""
+        return 2 * self.launch.save_every
 
     @property
     def run_dir(self) -> Path:
@@ -87,12 +102,21 @@ class Bench:
         return target
 
     def run(
-        self, *acts: Act, patience: float | None = None, **settings: object
+        self,
+        *acts: Act,
+        patience: float | None = None,
+        overflows: int = 0,
+        **settings: object,
     ) -> Ended:
         """Launch the trainer, and see it to its end: `patience` seconds after
-        the first act it is ended. ExamError if it cannot be launched."""
+        the first act it is ended. Its first `overflows` scaled losses become
+        infinite. ExamError if it cannot be launched."""
         launch = replace(self.launch, **settings)  # type: ignore[arg-type]
-        env = {SAMPLES: str(launch.samples), VARIANT: str(launch.variant)}
+        env = {
+            SAMPLES: str(launch.samples),
+            VARIANT: str(launch.variant),
+            OVERFLOWS: str(overflows),
+        }
         try:
             with launching(self.adapter, launch, [*acts], env) as under_way:
                 ended = under_way.wait(self.limit, patience)
@@ -100,6 +124,8 @@ class Bench:
             raise ExamError(f"it cannot be launched: {error}") from None
         self.ended.append(ended)
         self.steps.append(f"launched: {shown(ended.words)}")
+        if overflows:
+            self.steps.append(f"its first {overflows} scaled losses infinite")
         for act in acts:
             who = "each rank" if act.rank is None else f"rank {act.rank}"
             done = "" if act.do in ended.acted else " (which was never taken)"
@@ -116,7 +142,7 @@ class Bench:
         return ended
 
     def begun(
-        self, *acts: Act, patience: float | None = None, **settings: object
+        self, *acts: Act, patience: float | None = None, **settings: Any
     ) -> Ended:
         """The first launch of a new run; ExamError if it takes no step."""
         self.begin()
@@ -128,13 +154,13 @@ class Bench:
             )
         return ended
 
-    def undisturbed(self, **settings: object) -> Lineage:
+    def undisturbed(self, **settings: Any) -> Lineage:
         """A run that nobody disturbs, once for each of its kinds; ExamError
         if there is none."""
         key = repr(sorted(settings.items()))
         if key not in self.known:
             self.begin()
-            ended = self.run(**settings)  # type: ignore[arg-type]
+            ended = self.run(**settings)
             if ended.code or ended.out_of_time:
                 more = "; limit gives it more" if ended.out_of_time else ""
                 raise ExamError(

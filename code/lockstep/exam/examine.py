@@ -1,21 +1,20 @@
 """Hold an exam: disturb, judge, and do again what failed."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from .adapter import LIMIT, Adapter, AdapterError, Launch
-from .bench import Bench, ExamError
+from .bench import SAVE_EVERY, STOP, Bench, ExamError
 from .questions import BY_ID, QUESTIONS, Result, Verdict
-from .scenarios import ASPECTS, SCENARIOS, Scenario
+from .scenarios import ASPECTS, EPOCH, SCENARIOS, Scenario
 
 # They ask whether two runs end alike, each after another disturbance.
 SAME_END = "boundary", "kill", "twice", "workers", "torn", "disk", "finished"
 DIFFER = "two undisturbed runs already differ, see repeat"
-STOP = "stop"  # what a trainer may lack, beside questions
 TIMES = 3  # a failure is called one when it was seen this often
 
 
@@ -81,11 +80,13 @@ def examine(
     names = ", ".join(BY_ID)
     for name in only - {*BY_ID}:
         raise AdapterError(f"{name!r} is no question; they are {names}")
-    for name in {*adapter.lacks} - {*BY_ID, STOP}:
+    for name in {*adapter.lacks} - {*BY_ID, STOP, SAVE_EVERY}:
         raise AdapterError(
-            f"{name!r} is nothing that a trainer may lack; these are {STOP} and"
-            f" the questions {names}"
+            f"{name!r} is nothing that a trainer may lack; these are {STOP},"
+            f" {SAVE_EVERY} and the questions {names}"
         )
+    if SAVE_EVERY in adapter.lacks:
+        launch = replace(launch, save_every=EPOCH)
     if launch.ranks < 1 or launch.global_batch % launch.ranks:
         raise ExamError(
             f"{launch.ranks} ranks cannot share a batch of"
@@ -103,7 +104,7 @@ def examine(
             for name, result in exam.results.items()
             if result.verdict.answer == "failed"
         }
-        for result in answers(bench, scenario, tell, known):
+        for result in answers(bench, scenario, tell, known, only):
             exam.results[result.question.id] = result
         asked.update(scenario.questions)
     settle(exam.results)
@@ -129,9 +130,10 @@ def answers(
     scenario: Scenario,
     tell: Callable[[str], None],
     failures: set[str],
+    only: frozenset[str],
 ) -> Iterator[Result]:
-    """Of one scenario. What fails is done again, unless `failures` that were
-    seen often enough explain it."""
+    """Of one scenario. What fails is done again, if it was asked for, unless
+    `failures` that were seen often enough explain it."""
     lacks = bench.adapter.lacks
     why = DIFFER if scenario.compares and "repeat" in failures else ""
     ask = [name for name in scenario.questions if name not in lacks]
@@ -149,7 +151,11 @@ def answers(
         if new := [n for n in wrong if n not in kept]:
             where = bench.set_aside(f"{scenario.run.__name__}-{len(tries)}")
             kept |= dict.fromkeys(new, (bench.steps, str(where)))
-        still = [n for n in kept if unexplained(tries[-1][n], failures)]
+        still = [
+            n
+            for n in kept
+            if unexplained(tries[-1][n], failures) and (not only or n in only)
+        ]
         if not still or len(tries) == TIMES:
             break
         tell(f"{', '.join(still)}, once more: {len(tries) + 1} of {TIMES}")

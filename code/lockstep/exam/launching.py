@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import psutil
@@ -86,7 +87,7 @@ class Ended:
             for line in takewhile(lambda line: not LAUNCHER.match(line), lines)
             if line
         ]
-        return ([*errors, *own[-1:]] or [""])[0][:200]
+        return shorten(([*errors, *own[-1:]] or [""])[0], 200, placeholder=" …")
 
 
 class Launching:

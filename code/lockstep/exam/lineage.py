@@ -153,11 +153,11 @@ def compare_steps(
             rates = b.before.get("rates"), a.before.get("rates")
             if rates[0] != rates[1]:
                 differ("rate", f"{where}: {rates[0]}, not {rates[1]}")
+            if a.scale != b.scale:
+                differ("scaler", f"{where}: scale {b.scale}, not {a.scale}")
             if a.skips != b.skips:
                 said = f"the scaler skipped {b.skips} steps, not {a.skips}"
                 differ("scaler", f"before {where}: {said}")
-            if a.scale != b.scale:
-                differ("scaler", f"{where}: scale {b.scale}, not {a.scale}")
             drew = a.drew or b.drew
             if drew and a.before.get("random") != b.before.get("random"):
                 said = "another state of torch's generator"

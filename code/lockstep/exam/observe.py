@@ -23,7 +23,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from .names import ADDRESS
+from .names import ADDRESS, OVERFLOWS
 
 LEFT_ALONE = 113  # exit code of a process whose examiner is gone
 Ids = Callable[..., Iterable[int]]
@@ -199,17 +199,26 @@ def obey(order: dict[str, Any]) -> None:
 
 
 def watch_scaler(observer: Observer) -> None:
-    """Be told by every gradient scaler that is in use."""
+    """Be told by every gradient scaler that is in use; and let the first steps
+    overflow, if the examiner wants the scale to fall."""
     kind = torch.amp.GradScaler
     scale, update = kind.scale, kind.update
+    left = int(os.environ.get(OVERFLOWS, "0"))
 
     def scaled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = scale(self, *args, **kwargs)
         if self.is_enabled():
             observer.scaler = self
-        return scale(self, *args, **kwargs)
+            if left > 0:
+                return torch.utils._pytree.tree_map(
+                    lambda loss: loss * torch.inf, found
+                )
+        return found
 
     def updated(self: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal left
         if self.is_enabled():
+            left -= 1
             observer.on_scale(self)
         update(self, *args, **kwargs)
 

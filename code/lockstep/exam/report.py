@@ -43,12 +43,11 @@ def seen(result: Result) -> str:
 
 def summary(exam: Exam) -> str:
     """The exam in a line."""
-    counts = [
-        f"{exam.count(answer)} {answer}"
-        for answer in COLORS
-        if exam.count(answer)
-    ]
-    return f"{exam.trainer}: {', '.join(counts)}, in {exam.seconds:.0f} s"
+    counts = {a: f"{exam.count(a)} {a}" for a in COLORS if exam.count(a)}
+    if exam.causes < exam.count("failed"):
+        counts["failed"] += f" (causes: {exam.causes})"
+    said = ", ".join(counts.values())
+    return f"{exam.trainer}: {said}, in {exam.seconds:.0f} s"
 
 
 def failures(exam: Exam) -> Iterator[str]:
@@ -61,7 +60,7 @@ def failures(exam: Exam) -> Iterator[str]:
             yield f"  Why it matters: {question.why}"
             yield f"  Severity: {SEVERITIES[question.severity]}"
             yield f"  Seen, {result.reproduced} times: {result.verdict.said}"
-            yield "  To see it again:"
+            yield f"  To see it again, ask --only {question.id}. What was done:"
             yield from (f"    {k}. {s}" for k, s in enumerate(result.steps, 1))
             yield f"  Left in {result.kept}"
             yield ""

@@ -1,7 +1,8 @@
 """Runs that are disturbed, and what is asked of each.
 
-Epochs have six steps. Most runs save after every fourth, so that step 8 lies in
-the middle of the second epoch.
+Epochs have six steps. Most runs save after every fourth, so that step 8, at
+which they are stopped, lies in the middle of the second epoch. Those of a
+trainer that saves after each epoch are stopped at step 12.
 """
 
 from collections import Counter
@@ -10,15 +11,19 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .bench import Bench, ExamError
+from .bench import SAVE_EVERY, STOP, Bench, ExamError
 from .damage import booby_trap, flip, truncate
 from .launching import Act, Ended
 from .lineage import Lineage, differences, ends_of_epochs, lineage
 from .questions import Verdict
 
-EPOCH, MIDDLE = 6, 8  # steps
+EPOCH = 6  # steps
 GRACE, MINUTE = 30.0, 60.0  # seconds after SIGTERM, and for a hang to end
 WHOLE = "what it loaded was whole"
+ONLY_EPOCHS = (
+    ' (A trainer that saves after whole epochs only says so: lacks = {"'
+    f'{SAVE_EVERY}": "…"}})'
+)
 AT_MOST = 8  # files of a checkpoint that are damaged one by one
 Verdicts = dict[str, Verdict]
 ASPECTS = (
@@ -59,9 +64,7 @@ def undisturbed(b: Bench) -> Verdicts:
     now = lineage(b.run())
     found: Verdicts = {}
     unlike = differences(was, now, exact(b))
-    found["repeat"] = (
-        failed(next(iter(unlike.values()))) if unlike else passed()
-    )
+    found["repeat"] = failed(unseeded(was, now, unlike)) if unlike else passed()
     want = b.launch.global_batch
     sizes = {sum(map(len, batch)) for batch in was.batches()}
     found["batch"] = (
@@ -94,6 +97,21 @@ def undisturbed(b: Bench) -> Verdicts:
     return found
 
 
+def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
+    """What a trainer that does not repeat itself has most likely not seeded."""
+    for rank, steps in was.ranks.items():
+        mine = now.ranks.get(rank) or steps
+        if steps[0].before["weights"] != mine[0].before["weights"]:
+            return (
+                "two launches begin with different weights: is the model's"
+                " initialization seeded?"
+            )
+    said = f"two launches differ: {next(iter(unlike.values()))}"
+    if unlike.keys() & {"order", "exactly-once"}:
+        said += " (Is the shuffle seeded, and a split into training and test?)"
+    return said
+
+
 def uneven(b: Bench) -> Verdicts:
     """101 samples in batches of 16 on an even number of ranks."""
     if not ends_of_epochs(b.undisturbed()):
@@ -111,29 +129,38 @@ def uneven(b: Bench) -> Verdicts:
         most, least = max(counts.values()), min(counts.values())
         least = least if len(counts) == 101 else 0
         if most - least > 1:
-            said = f"at step {k} samples had been seen {least} to {most} times"
+            said = (
+                f"by step {k}, some of the 101 samples had been seen {most}"
+                f" times and some {least}"
+            )
             return {"uneven": failed(said)}
     return {"uneven": passed()}
 
 
 def stop(b: Bench) -> Verdicts:
-    """In the middle of an epoch; then on to the end."""
+    """In the middle of an epoch, if it can save there; then on to the end."""
     was = b.undisturbed()
-    first = b.stopped = stop_at(b, MIDDLE)
+    first = b.stopped = stop_at(b, b.middle)
     b.keep("stopped")
     now = lineage(first, second := b.run())
-    trouble = went_on(now, second, at_least=MIDDLE)
-    if trouble:
+    trouble = went_on(now, second, at_least=b.middle)
+    b.goes_on = (now.resumed[-1] or 0) > 0
+    if not b.goes_on:
+        assert trouble
         why = "nothing was resumed, see goes-on"
         rest = dict.fromkeys((*ASPECTS, "ema"), Verdict("not run", why))
         return rest | {"goes-on": trouble}
-    found: Verdicts = {"goes-on": passed(f"from step {now.resumed[-1]}")}
+    on = trouble or passed(f"from step {now.resumed[-1]}")
+    found: Verdicts = {"goes-on": on}
     unlike = b.unlike = differences(was, now, exact(b))
     for aspect in ASPECTS:
         found[aspect] = failed(unlike[aspect]) if aspect in unlike else passed()
     if not ends_of_epochs(was):
         why = "no epoch ended in the undisturbed run"
         found["exactly-once"] = Verdict("not applicable", why)
+    elif "exactly-once" not in unlike:
+        samples = f"{len(was.counts())} samples an epoch"
+        found["exactly-once"] = passed(samples)
     if not any(step.drew for steps in was.ranks.values() for step in steps):
         why = "no forward pass was seen to draw random numbers"
         found["random"] = Verdict("not applicable", why)
@@ -165,12 +192,12 @@ def boundary(b: Bench) -> Verdicts:
 def kill(b: Bench) -> Verdicts:
     """Drawn from the steps that neither save nor follow a save, since a save
     in the background takes a moment; nor come after one at an epoch's end,
-    which `boundary` asks."""
+    which `boundary` asks, if there are others."""
     every = b.launch.save_every
     at = [
         k
         for k in range(every + 2, b.launch.steps)
-        if k % every > 1 and k // every * every % EPOCH
+        if k % every > 1 and (b.by_epochs or k // every * every % EPOCH)
     ]
     drawn = Random(b.launch.seed).choice(at)
     first = b.begun(Act(drawn, "kill"))
@@ -179,6 +206,9 @@ def kill(b: Bench) -> Verdicts:
 
 def twice(b: Bench) -> Verdicts:
     """Saving after every second step of an epoch, and killed in it twice."""
+    if b.by_epochs:
+        why = b.adapter.lacks[SAVE_EVERY]
+        return {"twice": Verdict("not applicable", why)}
     was = b.undisturbed(save_every=2)  # where saving may draw random numbers
     first = b.begun(Act(EPOCH + 3, "kill"), save_every=2)
     second = b.run(Act(3, "kill"), save_every=2)  # it has saved once
@@ -194,28 +224,42 @@ def twice(b: Bench) -> Verdicts:
 def workers(b: Bench) -> Verdicts:
     """Two for each rank, which fetch ahead."""
     was = b.undisturbed(workers=2)
-    first = b.begun(Act(MIDDLE + 2, "kill"), workers=2)
+    first = b.begun(Act(b.middle + 2, "kill"), workers=2)
     ends = [first, b.run(workers=2)]
     return {"workers": same_end(b, was, ends, 1)}
 
 
 def fp16(b: Bench) -> Verdicts:
-    """A run whose gradients overflow at first, so that the scale falls."""
-    was = b.undisturbed(precision="fp16")
-    scales = [step.scale for step in was.ranks[0]]
-    if not scales or scales[0] is None:
+    """A run whose gradients overflow at first, so that the scale falls: by
+    themselves, as those of the exam's own model do, or else since they are
+    made to."""
+    half: dict[str, Any] = {"precision": "fp16"}
+    was = b.undisturbed(**half)
+    if not was.steps or was.ranks[0][0].scale is None:
         why = "no torch.amp.GradScaler was seen at work"
         return {"scaler": Verdict("not run", why)}
-    first = stop_at(b, MIDDLE, precision="fp16")
-    now = lineage(first, second := b.run(precision="fp16"))
+    overflows = 0 if skipped(b, was) else 2
+    if overflows:
+        was = b.undisturbed(overflows=overflows, **half)
+    if not skipped(b, was):
+        why = "no step was skipped, though its gradients were made infinite"
+        return {"scaler": Verdict("not run", why)}
+    first = stop_at(b, b.middle, overflows=overflows, **half)
+    now = lineage(first, second := b.run(**half))
     if trouble := went_on(now, second, 1):
         return {"scaler": trouble}
-    if len(scales) <= MIDDLE or scales[MIDDLE] == 65536:
-        return {"scaler": Verdict("not run", "its scale had not moved")}
     unlike = differences(was, now)
     if "scaler" in unlike:
         return {"scaler": failed(unlike["scaler"])}
-    return {"scaler": passed(f"scale {scales[MIDDLE]:.0f} at the restart")}
+    after = now.resumed[-1] or 0
+    scale = now.ranks[0][after].scale
+    return {"scaler": passed(f"scale {scale:.0f} at the restart")}
+
+
+def skipped(b: Bench, run: Lineage) -> bool:
+    """Whether the scaler had skipped a step before the middle, so that its
+    scale is another one than at first."""
+    return any(step.skips for step in run.ranks[0][: b.middle])
 
 
 def resize(b: Bench) -> Verdicts:
@@ -239,7 +283,7 @@ def resize(b: Bench) -> Verdicts:
     if refused(now, second):
         why = f"it refuses another world size: {second.last_words}"
         return {"resize": Verdict("not applicable", why)}
-    if trouble := went_on(now, second, MIDDLE):
+    if trouble := went_on(now, second, b.middle):
         return {"resize": trouble}
     unlike = differences(was, now, exact=False)
     for aspect in ("length", "exactly-once", "rate"):
@@ -341,7 +385,7 @@ def pickle(b: Bench) -> Verdicts:
             return {"pickle": failed(f"code in {path.name} was run")}
     if not trapped:
         return {"pickle": passed("no file of it is a pickle")}
-    return {"pickle": passed(f"{len(trapped)} pickles, and none ran its code")}
+    return {"pickle": passed(f"pickles that ran no code: {len(trapped)}")}
 
 
 def torn(b: Bench) -> Verdicts:
@@ -384,7 +428,8 @@ def sigterm(b: Bench) -> Verdicts:
 
 def terminated(b: Bench) -> Verdict:
     """Where nothing else would be saved. Steps take half a second then."""
-    at, never = MIDDLE - 1, 10 * b.launch.steps
+    at = (EPOCH if b.by_epochs else b.middle) - 1
+    never = 10 * b.launch.steps
     first = b.begun(Act(at, "terminate"), patience=GRACE, save_every=never)
     if not first.acted:
         return Verdict("not run", f"it did not come to step {at}")
@@ -399,7 +444,7 @@ def terminated(b: Bench) -> Verdict:
         return Verdict("not run", why)
     if now.resumed[-1] == 0:
         said = f"nothing was saved, and all {at} steps were lost"
-        return failed(said, "goes-on")
+        return failed(said) if b.goes_on else failed(said, "goes-on")
     if trouble := went_on(now, second, at):
         return trouble
     return passed(f"saved at step {now.resumed[-1]}, told at step {at}")
@@ -407,7 +452,7 @@ def terminated(b: Bench) -> Verdict:
 
 def hang(b: Bench) -> Verdicts:
     """The last rank falls asleep in the middle of a step."""
-    act = Act(MIDDLE - 1, "hang", b.launch.ranks - 1)
+    act = Act(b.middle - 1, "hang", b.launch.ranks - 1)
     ended = b.begun(act, patience=MINUTE)
     if not ended.acted:
         why = f"it did not come to step {act.step}"
@@ -472,14 +517,14 @@ def exact(b: Bench) -> bool:
 def how_to_stop(b: Bench, step: int) -> dict[str, Any]:
     """What a launch must be told, beside where to stop, to save at `step`."""
     every = b.launch.save_every
-    stops = "stop" not in b.adapter.lacks
+    stops = STOP not in b.adapter.lacks
     return {} if stops or step % every == 0 else {"save_every": step}
 
 
 def stop_at(b: Bench, step: int, **settings: Any) -> Ended:
     """A new run, up to `step`, whose state is saved then. A trainer that cannot
     leave early saves there, and is killed two steps on."""
-    if "stop" in b.adapter.lacks:
+    if STOP in b.adapter.lacks:
         act = Act(step + 2, "kill")
         return b.begun(act, **how_to_stop(b, step), **settings)
     ended = b.begun(stop_at=step, **settings)
@@ -488,7 +533,7 @@ def stop_at(b: Bench, step: int, **settings: Any) -> Ended:
         raise ExamError(
             f"asked to stop at step {step}, it did not: {b.steps[-1]}:"
             f" {ended.last_words} (A trainer that cannot leave early says so:"
-            ' lacks = {"stop": "…"})'
+            f' lacks = {{"{STOP}": "…"}})'
         )
     return ended
 
@@ -513,7 +558,9 @@ def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
         said = "it began with weights that the run had never had"
         return failed(said, "goes-on")
     if after < at_least:
-        said = f"it went on from step {after}, where {at_least} was saved"
+        said = f"it went on from step {after}, where {at_least} was due"
+        if after and after % EPOCH == 0:
+            said += ONLY_EPOCHS
         return failed(said, "goes-on")
     return None
 
@@ -545,14 +592,15 @@ def noticed(b: Bench, ended: Ended) -> Verdict:
     if trouble := went_on(now, ended, 1):
         return trouble
     after = now.resumed[-1] or 0
-    how = "went on from it" if after >= MIDDLE else f"fell back to step {after}"
+    loaded = after >= b.middle
+    how = "went on from it" if loaded else f"fell back to step {after}"
     unlike = differences(was, now, exact(b))
-    if after >= MIDDLE:  # what it does without any damage is no sign of it
+    if loaded:  # what it does without any damage is no sign of it
         known = b.unlike.items()
         unlike = {n: w for n, w in unlike.items() if (n, w) not in known}
     if unlike:
         return unlike_was({n: f"it {how}: {w}" for n, w in unlike.items()})
-    return passed(WHOLE if after >= MIDDLE else f"it {how}")
+    return passed(WHOLE if loaded else f"it {how}")
 
 
 def relative(b: Bench, path: object) -> str:
