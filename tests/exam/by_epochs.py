@@ -3,7 +3,6 @@ follows from the epoch, so that it has no random state to save. Of its gradient
 scaler it says nothing.
 """
 
-import os
 import sys
 from math import ceil
 from pathlib import Path
@@ -66,7 +65,7 @@ def train(run_dir: Path, epochs: int, precision: str) -> None:
                 "epoch": epoch + 1,
             }
             torch.save(state, path.with_suffix(".tmp"))
-            os.replace(path.with_suffix(".tmp"), path)
+            path.with_suffix(".tmp").replace(path)
         dist.barrier()
     dist.destroy_process_group()
 
