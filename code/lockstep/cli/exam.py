@@ -38,7 +38,8 @@ def exam(
         seed: of the runs, and of what is drawn at random.
         python: the interpreter of the trainer's environment.
         limit: seconds that one launch of it may take.
-        folder: where it is run, a new one; what failed is left there.
+        folder: where it is run, a new one, or that of an earlier exam, which is
+            cleared; what failed is left there.
         json: print the results for machines.
         html: write a report as one page.
         badge: write a badge as an SVG.

@@ -46,7 +46,8 @@ class Adapter:
     checkpoints: Callable[
         [Path], list[Path]
     ]  # in a run directory, oldest first
-    lacks: dict[str, str]  # question, or `stop`: why it does not apply
+    # Question, or setting (`stop`, `save_every`): why it does not apply.
+    lacks: dict[str, str]
 
 
 def located(adapter: str | Path) -> Path:

@@ -72,10 +72,11 @@ def examine(
 ) -> Exam:
     """Ask `adapter`'s trainer all questions, or `only` some.
 
-    `folder` is where it is run, a new one or that of another exam; what failed
-    stays there. `tell` gets what is being done now. `limit`: seconds that a
-    launch may take. Raises ExamError if it does not even run undisturbed, and
-    AdapterError if one of `only`, or of what it lacks, is no question.
+    `folder` is where it is run, a new one, or that of an earlier exam, which is
+    cleared; what failed stays there. `tell` gets what is being done now.
+    `limit`: seconds that a launch may take. Raises ExamError if it does not
+    even run undisturbed, and AdapterError if one of `only`, or of what it
+    lacks, is no question.
     """
     names = ", ".join(BY_ID)
     for name in only - {*BY_ID}:
