@@ -20,7 +20,7 @@ class AdapterError(Exception):
 class Launch:
     """One launch of a trainer, as the exam wants it."""
 
-    run_dir: Path  # alike for all launches of a run; holds its checkpoints
+    run_dir: Path  # the same for all launches of a run; holds its checkpoints
     ranks: int = 2
     steps: int = 18  # optimizer steps of the whole run
     stop_at: int | None = None  # save after this step, and leave
@@ -30,9 +30,9 @@ class Launch:
     workers: int = 0  # loader workers of each rank
     precision: str = "fp32"  # or fp16, with a gradient scaler
     seed: int = 0
-    variant: int = 0  # of the data: another number, other samples
+    variant: int = 0  # of the data: each number selects other samples
     timeout_seconds: int = 10  # how long a collective may wait
-    python: str = sys.executable  # of the trainer's environment
+    python: str = sys.executable  # or what --python names
 
 
 # --8<-- [end:launch]

@@ -41,10 +41,11 @@ def observe(
     `optimizer`: whose steps count; by default those of any optimizer. If
         several share the model's parameters, the one that steps last; give the
         others as `states`.
-    `ids`: gets what the model's forward gets, and returns a number for each
-        sample in it. By default that is a hash of the sample's part of the
-        first tensor, for which no two samples may be alike and none may be
-        augmented at random; where they are, give `ids`.
+    `ids`: gets what the model's forward gets, and returns an integer for each
+        sample in it. By default that is a hash of the sample's row in the first
+        tensor, which needs rows that are distinct and always the same. With
+        duplicates, random augmentation, or padding that depends on the batch,
+        let the batch carry numbers of the samples, and return those.
     `states`: whatever else must survive a restart and has a `state_dict`, such
         as `ema=ema`.
 

@@ -24,13 +24,15 @@ class Question(NamedTuple):
 # --8<-- [start:questions]
 QUESTIONS = [
     Question(
-        "repeat", "Two undisturbed runs of one seed end alike", "silent",
+        "repeat",
+        "Two undisturbed runs with one seed end with the same weights",
+        "silent",
         "Without it no difference after a restart can be told from chance.",
     ),
     Question(
         "batch", "A step trains on the global batch that was asked for",
         "silent",
-        "If accumulation is set and not carried out, the batch is too small.",
+        "If gradient accumulation is set and not done, the batch is too small.",
     ),
     Question(
         "reshuffled", "Each epoch has an order of its own", "silent",
@@ -41,57 +43,56 @@ QUESTIONS = [
         "Ranks seeded alike drop the same units on all their samples.",
     ),
     Question(
-        "uneven", "An epoch that the batch does not divide uses every sample"
-        " once", "silent",
+        "uneven",
+        "An epoch that the batch does not divide uses every sample once",
+        "silent",
         "A sampler that pads repeats samples; one that cuts leaves some out.",
     ),
     Question(
-        "goes-on", "A run goes on from its newest checkpoint", "loss",
+        "goes-on", "A run continues from its newest checkpoint", "loss",
         "A launch that starts over, or ends without a step, wastes work.",
     ),
     Question(
-        "length", "It ends after the step at which it would have ended",
-        "silent",
+        "length", "The resumed run ends at the planned step", "silent",
         "A loop that counts the steps of this launch alone trains too long.",
     ),
     Question(
         "exactly-once",
-        "Every sample is used once per epoch, across the restart", "silent",
+        "Every sample counts once per epoch, across the restart", "silent",
         "Replaying the epoch, or skipping too much, changes the data.",
     ),
     Question(
-        "order", "The samples come in the order they would have had",
-        "silent",
-        "Shuffled again, the rest of the epoch is another training run.",
+        "order", "The samples come in the order they would have had", "silent",
+        "If the rest of the epoch is reshuffled, it is another training run.",
     ),
     Question(
-        "rate", "The learning rate goes on", "silent",
+        "rate", "The learning rate continues where it was", "silent",
         "A scheduler that is not restored warms up again.",
     ),
     Question(
-        "optimizer", "The optimizer's state goes on", "silent",
+        "optimizer", "The optimizer's state is restored", "silent",
         "Moments that are lost change the size of the next steps.",
     ),
     Question(
-        "buffers", "The model's buffers go on", "silent",
+        "buffers", "The model's buffers are restored", "silent",
         "Running statistics that start over spoil evaluation.",
     ),
     Question(
-        "random", "Each rank's random state goes on", "silent",
-        "Otherwise dropout repeats itself, or every rank gets rank 0's.",
+        "random", "Each rank's random state is restored", "silent",
+        "Otherwise dropout masks repeat, or all ranks get those of rank 0.",
     ),
     Question(
-        "ema", "Averaged weights and other observed states go on", "silent",
+        "ema", "Averaged weights and other observed states are restored",
+        "silent",
         "An average that starts over forgets the run so far.",
     ),
     Question(
-        "end", "With all of these alike, the last weights are alike",
-        "silent",
-        "Something else that decides the training is not saved.",
+        "end", "If nothing above differs, the final weights agree", "silent",
+        "If they do not, something else that matters was not saved.",
     ),
     Question(
         "boundary", "The same end after a stop between two epochs", "silent",
-        "Counters that turn over there are off by one, or by an epoch.",
+        "Counters that reset there are easily off by one step, or one epoch.",
     ),
     Question(
         "kill", "The same end after SIGKILL at a random step", "silent",
@@ -107,31 +108,31 @@ QUESTIONS = [
         "Progress that counts what was fetched skips what was not trained.",
     ),
     Question(
-        "scaler", "The gradient scaler goes on", "silent",
-        "Back at its initial scale, it skips steps that were not skipped.",
+        "scaler", "The gradient scaler is restored", "silent",
+        "Back at its first scale, it skips steps that should have counted.",
     ),
     Question(
         "resize", "On another number of ranks every sample is still used once",
         "silent",
-        "A rank's own count points elsewhere when there are more ranks.",
+        "A position counted per rank means other samples on more ranks.",
     ),
     Question(
-        "torn", "Killed in the middle of a save, it starts again by itself",
+        "torn",
+        "After a kill during a save, the next launch works without help",
         "stuck",
         "The newest file is half a file, and every launch picks it.",
     ),
     Question(
-        "disk", "A full disk costs no more than the checkpoint", "stuck",
-        "What was saved before must not be lost for what cannot be saved.",
+        "disk", "A full disk loses only the checkpoint being written", "stuck",
+        "Older checkpoints must survive a save that fails.",
     ),
     Question(
         "truncated", "A checkpoint that was cut short is noticed", "silent",
         "A copy may break off, and a file system may lose a file's end.",
     ),
     Question(
-        "incomplete", "A checkpoint of which a file is missing is noticed",
-        "silent",
-        "Ranks that each load what they find go on from different steps.",
+        "incomplete", "A checkpoint with a missing file is noticed", "silent",
+        "If each rank loads what it finds, ranks continue at different steps.",
     ),
     Question(
         "flipped", "A checkpoint with one flipped bit is noticed", "silent",
@@ -150,13 +151,13 @@ QUESTIONS = [
         "A preempted machine gives notice; without a save, work is lost.",
     ),
     Question(
-        "hang", "A rank that hangs ends the job in a minute", "loss",
+        "hang", "If a rank hangs, the job ends within a minute", "loss",
         "Until somebody looks, all GPUs wait and are paid for.",
     ),
     Question(
         "finished", "A finished run that is launched again is left as it is",
         "loss",
-        "Schedulers launch again, and it must neither train on nor fail.",
+        "Job schedulers launch again; it must then neither train nor fail.",
     ),
 ]  # fmt: skip
 # --8<-- [end:questions]

@@ -208,7 +208,7 @@ def questions(_: dict[str, Any]) -> str:
     for severity, meaning in SEVERITIES.items():
         asked = [q for q in QUESTIONS if q.severity == severity]
         rows = [[q.title, f"`{q.id}`", q.why] for q in asked]
-        lines.append(f"If it fails, {meaning}:\n\n")
+        lines.append(f"If one of these fails, {meaning}:\n\n")
         head = ["question", "name", "why it is asked"]
         lines.append(table(head, rows, "---"))
         lines.append("\n")

@@ -41,7 +41,7 @@ def command(launch: Launch) -> list[object]:
 
 
 def checkpoints(run_dir: Path) -> list[Path]:
-    """There is one."""
+    """At most one: each save overwrites the last."""
     return sorted(run_dir.glob("ckpt.pt"))
 
 
