@@ -36,7 +36,8 @@ def observe(
     ids: Ids | None = None,
     **states: Any,
 ) -> None:
-    """Let the exam see what `model` is trained on. Outside an exam, nothing.
+    """Let the exam see what `model` is trained on; what it is evaluated on does
+    not count. Outside an exam, nothing.
 
     `optimizer`: whose steps count; by default those of any optimizer. If
         several share the model's parameters, the one that steps last; give the
@@ -45,7 +46,7 @@ def observe(
         sample in it. By default that is a hash of the sample's row in the first
         tensor, which needs rows that are distinct and always the same. With
         duplicates, random augmentation, or padding that depends on the batch,
-        let the batch carry numbers of the samples, and return those.
+        pass the samples' numbers through the model's forward, and return them.
     `states`: whatever else must survive a restart and has a `state_dict`, such
         as `ema=ema`.
 

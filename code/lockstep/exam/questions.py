@@ -114,7 +114,7 @@ QUESTIONS = [
     Question(
         "resize", "On another number of ranks every sample is still used once",
         "silent",
-        "A position counted per rank means other samples on more ranks.",
+        "A position counted per rank points to other samples on more ranks.",
     ),
     Question(
         "torn",
@@ -131,7 +131,8 @@ QUESTIONS = [
         "A copy may break off, and a file system may lose a file's end.",
     ),
     Question(
-        "incomplete", "A checkpoint with a missing file is noticed", "silent",
+        "incomplete", "A checkpoint that lacks one of its files is noticed",
+        "silent",
         "If each rank loads what it finds, ranks continue at different steps.",
     ),
     Question(
