@@ -194,7 +194,11 @@ def examples(only: tuple[str, ...] = ()) -> int:
         print(f"--- {name}", flush=True)
         exam = examined(adapter, python, 2, frozenset())
         answers = {q["id"]: q["answer"] for q in exam["questions"]}
-        found[name] = {"answers": answers, "seconds": exam["seconds"]}
+        found[name] = {
+            "answers": answers,
+            "seconds": exam["seconds"],
+            "revision": found["revision"],
+        }
         write(found, path)
     return 0
 
