@@ -221,11 +221,17 @@ def test_two_that_differ_in_the_same_are_one() -> None:
         "kill": result("kill", "exactly-once"),
         "workers": result("workers", "exactly-once"),
         "torn": result("torn", "goes-on"),
+        "flipped": result("flipped", "exactly-once"),  # it fell back
+        "truncated": result("truncated", "exactly-once"),  # it did not
         "sigterm": result("sigterm", "goes-on"),
     }
+    for name in "kill", "workers", "flipped":
+        results[name].verdict.at_the_end = True
     settle(results)
     assert results["kill"].same_as == ()
     assert results["workers"].same_as == ("kill",)
+    assert results["flipped"].same_as == ("kill",)
+    assert results["truncated"].same_as == ()
     assert results["torn"].same_as == ()
     assert results["sigterm"].same_as == ()  # that has many reasons
 

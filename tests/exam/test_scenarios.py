@@ -87,10 +87,12 @@ def test_a_damaged_file_that_changes_anything_was_missed(
     said: str,
     tmp_path: Path,
 ) -> None:
-    """Samples and rates count as states do, also where the launch fell back."""
+    """Samples and rates count as states do, also where the launch fell back;
+    then it may have the cause of other ends."""
     ask: Callable[[Bench], Verdicts] = getattr(scenarios, question)
     verdict = ask(Scripted(tmp_path, went_on(after, **other)))[question]
     assert verdict.answer == answer
+    assert verdict.at_the_end == (after == 4 and answer == "failed")
     if question != "incomplete":
         assert verdict.said.startswith(said)
     elif answer == "failed":

@@ -12,8 +12,6 @@ from .bench import SAVE_EVERY, STOP, Bench, ExamError
 from .questions import BY_ID, QUESTIONS, Result, Verdict
 from .scenarios import ASPECTS, EPOCH, SCENARIOS, Scenario
 
-# They ask whether two runs end alike, each after another disturbance.
-SAME_END = "boundary", "kill", "twice", "workers", "torn", "disk", "finished"
 DIFFER = "two undisturbed runs already differ, see repeat"
 TIMES = 3  # a failure is called one when it was seen this often
 
@@ -212,10 +210,10 @@ def settle(results: dict[str, Result]) -> None:
             result.verdict = Verdict("not run", DIFFER)
         elif why and not own:
             result.same_as = tuple(sorted(why))
-        elif own in seen and name in SAME_END:
+        elif own in seen and result.verdict.at_the_end:
             result.same_as = (seen[own],)
         elif own:
             told = "; ".join(why[n] for n in why if n in own)
             result.verdict.said = result.verdict.where + told
-            if own != {"goes-on"} and name in SAME_END:
+            if result.verdict.at_the_end:
                 seen[own] = name

@@ -175,6 +175,7 @@ class Verdict:
     # what was seen of each.
     because: dict[str, str] = field(default_factory=dict)
     where: str = ""  # what `said` begins with: of which file it is true
+    at_the_end: bool = False  # it is how a run ended that is compared
 
 
 @dataclass

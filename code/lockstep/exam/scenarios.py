@@ -50,9 +50,10 @@ def failed(said: str, *because: str) -> Verdict:
     return Verdict("failed", said, dict.fromkeys(because, said))
 
 
-def unlike_was(unlike: dict[str, str]) -> Verdict:
+def unlike_was(unlike: dict[str, str], at_the_end: bool = True) -> Verdict:
     """It differs from the undisturbed run, in this."""
-    return Verdict("failed", next(iter(unlike.values())), unlike)
+    said = next(iter(unlike.values()))
+    return Verdict("failed", said, unlike, at_the_end=at_the_end)
 
 
 def undisturbed(b: Bench) -> Verdicts:
@@ -599,7 +600,8 @@ def noticed(b: Bench, ended: Ended) -> Verdict:
         known = b.unlike.items()
         unlike = {n: w for n, w in unlike.items() if (n, w) not in known}
     if unlike:
-        return unlike_was({n: f"it {how}: {w}" for n, w in unlike.items()})
+        told = {n: f"it {how}: {w}" for n, w in unlike.items()}
+        return unlike_was(told, at_the_end=not loaded)
     return passed(WHOLE if loaded else f"it {how}")
 
 
