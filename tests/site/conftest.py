@@ -152,6 +152,14 @@ class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None: ...
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whichever test asks for the site first builds it in its own time."""
+    for item in items:
+        asks = "site" in getattr(item, "fixturenames", ())
+        if asks and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(scope="session")
 def site(
     tmp_path_factory: pytest.TempPathFactory, node_modules: Path
