@@ -402,7 +402,6 @@ def test_letters_keep_their_size_on_every_screen(
 
 
 @pytest.mark.xdist_group("site")
-@pytest.mark.timeout(600)
 def test_on_the_site_letters_are_large_enough_for_a_phone(
     browser: Any,  # noqa: F811
     site: Site,

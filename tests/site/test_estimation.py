@@ -25,7 +25,7 @@ from .test_browser import (
     browser,  # noqa: F401 - a fixture
 )
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+pytestmark = pytest.mark.xdist_group("site")
 
 HERE = "practice/estimation/"
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")

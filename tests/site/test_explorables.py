@@ -18,10 +18,7 @@ from .test_browser import (
     browser,  # noqa: F401 - a fixture
 )
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("site-pictures"),
-]
+pytestmark = pytest.mark.xdist_group("site-pictures")
 
 # Each explorable with a page that shows it.
 SHOWN = {

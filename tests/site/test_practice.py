@@ -30,10 +30,7 @@ from .test_browser import (
     browser,  # noqa: F401 - a fixture
 )
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("site-practice"),
-]
+pytestmark = pytest.mark.xdist_group("site-practice")
 
 CARDS, MOCK = "practice/cards/", "practice/mock-interview/"
 NOW = dt.datetime(2026, 11, 23, 9, tzinfo=dt.UTC)

@@ -17,10 +17,7 @@ from lockstep.site.pdf import printed
 from .conftest import Site
 from .test_browser import Visit, browser  # noqa: F401
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("site-pictures"),
-]
+pytestmark = pytest.mark.xdist_group("site-pictures")
 
 # A4 between the margins, in CSS pixels.
 PAPER: Any = {"width": int((210 - 2 * 16) / 25.4 * 96), "height": 1000}

@@ -138,7 +138,6 @@ def test_every_mark_of_every_page_holds() -> None:
     assert [*proofs.faults(pages(ROOT), ROOT)] == []
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.xdist_group("site")
 def test_a_mark_opens_in_place_by_keyboard(
     browser: Browser,  # noqa: F811
@@ -165,7 +164,6 @@ def test_a_mark_opens_in_place_by_keyboard(
         visit.assert_clean("a mark")
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.xdist_group("site")
 def test_a_mark_without_javascript_leads_to_the_list(
     browser: Browser,  # noqa: F811

@@ -20,7 +20,7 @@ from .conftest import ROOT, Site
 DOCS = ROOT / "docs"
 MOVED = redirects(DOCS)
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+pytestmark = pytest.mark.xdist_group("site")
 
 
 def test_a_published_page_is_there_or_redirects(site: Site) -> None:

@@ -15,10 +15,7 @@ from .test_browser import (
     browser,  # noqa: F401 - a fixture
 )
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("site-practice"),
-]
+pytestmark = pytest.mark.xdist_group("site-practice")
 ONE = next(iter(rounds().values()))
 ADDRESS = f"{pages.HOME}/{ONE.id}/"
 NOW = dt.datetime(2026, 11, 26, 9, tzinfo=dt.UTC)

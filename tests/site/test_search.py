@@ -49,7 +49,7 @@ async (query) => {
 }
 """
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+pytestmark = pytest.mark.xdist_group("site")
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def examine(
     today = datetime.now(UTC).date().isoformat()
     exam = Exam(adapter.name, launch, today)
     bench = Bench(adapter, folder, launch, limit)
-    asked: set[str] = set()
+    wanted = only or frozenset(BY_ID)
     for scenario in needed(only):
         tell(", ".join(scenario.questions))
         known = {
@@ -103,12 +103,10 @@ def examine(
             for name, result in exam.results.items()
             if result.verdict.answer == "failed"
         }
-        for result in answers(bench, scenario, tell, known, only):
+        for result in answers(bench, scenario, tell, known, wanted):
             exam.results[result.question.id] = result
-        asked.update(scenario.questions)
     settle(exam.results)
-    wanted = only or asked
-    order = [q.id for q in QUESTIONS if q.id in wanted]
+    order = [q.id for q in QUESTIONS if q.id in wanted & exam.results.keys()]
     exam.results = {name: exam.results[name] for name in order}
     exam.seconds = monotonic() - begun
     bench.clear()
@@ -129,9 +127,9 @@ def answers(
     scenario: Scenario,
     tell: Callable[[str], None],
     failures: set[str],
-    only: frozenset[str],
+    wanted: frozenset[str],
 ) -> Iterator[Result]:
-    """Of one scenario. What fails is done again, if it was asked for, unless
+    """Of one scenario. What fails is done again, if it is `wanted`, unless
     `failures` that were seen often enough explain it."""
     lacks = bench.adapter.lacks
     why = DIFFER if scenario.compares and "repeat" in failures else ""
@@ -153,7 +151,7 @@ def answers(
         still = [
             n
             for n in kept
-            if unexplained(tries[-1][n], failures) and (not only or n in only)
+            if n in wanted and unexplained(tries[-1][n], failures)
         ]
         if not still or len(tries) == TIMES:
             break

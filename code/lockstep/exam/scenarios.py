@@ -20,10 +20,6 @@ from .questions import Verdict
 EPOCH = 6  # steps
 GRACE, MINUTE = 30.0, 60.0  # seconds after SIGTERM, and for a hang to end
 WHOLE = "what it loaded was whole"
-ONLY_EPOCHS = (
-    ' (A trainer that saves after whole epochs only says so: lacks = {"'
-    f'{SAVE_EVERY}": "…"}})'
-)
 AT_MOST = 8  # files of a checkpoint that are damaged one by one
 Verdicts = dict[str, Verdict]
 ASPECTS = (
@@ -533,10 +529,14 @@ def stop_at(b: Bench, step: int, **settings: Any) -> Ended:
     if ended.code or not counted <= step <= len(ended.steps):
         raise ExamError(
             f"asked to stop at step {step}, it did not: {b.steps[-1]}:"
-            f" {ended.last_words} (A trainer that cannot leave early says so:"
-            f' lacks = {{"{STOP}": "…"}})'
+            f" {ended.last_words}{says_so('cannot leave early', STOP)}"
         )
     return ended
+
+
+def says_so(who: str, lacking: str) -> str:
+    """What to write for a trainer that is not as the exam supposed."""
+    return f' (A trainer that {who} says so: lacks = {{"{lacking}": "…"}})'
 
 
 def refused(now: Lineage, ended: Ended) -> bool:
@@ -561,7 +561,7 @@ def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
     if after < at_least:
         said = f"it went on from step {after}, where {at_least} was due"
         if after and after % EPOCH == 0:
-            said += ONLY_EPOCHS
+            said += says_so("saves after whole epochs only", SAVE_EVERY)
         return failed(said, "goes-on")
     return None
 
