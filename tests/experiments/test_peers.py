@@ -82,9 +82,13 @@ def test_a_changed_answer_is_reported(
 def test_a_record_has_no_paths_of_a_machine() -> None:
     """Where it was run does not stand in a result."""
     folder = Path.home() / "x"
-    found = {"a": f"{folder}/run", "b": [f"{Path.cwd()}/y", f"{Path.home()}/z"]}
-    said = without_paths(found, folder)
-    assert said == {"a": "RUNS/run", "b": ["./y", "~/z"]}
+    found = {
+        "a": f"{folder}/run",
+        "b": [f"{Path.cwd()}/y", f"{Path.home()}/z"],
+        "c": "/opt/x/bin/python -m a",
+    }
+    said = without_paths(found, folder, "/opt/x/bin/python")
+    assert said == {"a": "RUNS/run", "b": ["./y", "~/z"], "c": "python -m a"}
     for path in HOME.glob("**/*.json"):
         assert "/work/" not in path.read_text(), path
         assert "/root/" not in path.read_text(), path

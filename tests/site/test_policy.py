@@ -70,6 +70,18 @@ def test_a_table_of_four_columns_can_be_stacked() -> None:
     assert labels == ["rank", "of world", "a", "b & c"]
 
 
+def test_the_name_that_a_row_starts_with_is_marked() -> None:
+    """Its column is as wide as the name; others may break, or three columns
+    would be wider than a phone."""
+    cells = "<td><code>batch</code></td><td><code>sampler.py</code></td>"
+    html = "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr>{}"
+    table = BeautifulSoup(
+        stackable(html.format(cells) + "</tr></tbody></table>"), "html.parser"
+    )
+    marked = [cell.get_text() for cell in table.select("td[data-name]")]
+    assert marked == ["batch"]
+
+
 def test_a_table_of_three_columns_is_stacked_if_it_holds_sentences() -> None:
     """Three short columns fit on a phone, and three of sentences do not."""
     head = "<table><thead><tr><th>a</th><th>b</th><th>c</th></tr></thead>"

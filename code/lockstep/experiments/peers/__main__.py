@@ -114,12 +114,16 @@ def examined(
     exam = examine(load(adapter), folder, launch, only, print)
     for result in exam.results.values():
         print(result.question.id, result.verdict.answer, result.verdict.said)
-    return without_paths(exam.as_json(), folder)
+    return without_paths(exam.as_json(), folder, python)
 
 
-def without_paths(found: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same, wherever it was run."""
+def without_paths(
+    found: dict[str, Any], folder: Path, python: str
+) -> dict[str, Any]:
+    """The same, wherever it was run and whichever interpreter ran it."""
     text = json.dumps(found)
+    if Path(python).is_absolute():
+        text = text.replace(python, "python")
     for path, name in (
         (str(folder), "RUNS"),
         (str(Path.cwd()), "."),
