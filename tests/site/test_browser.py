@@ -218,30 +218,36 @@ class Visit:
 
 @whole
 def test_every_page_loads_clean_and_light_and_keeps_its_place(
-    browser: Browser, site: Site, whole: bool
+    browser: Browser, site: Site, subtests: pytest.Subtests, whole: bool
 ) -> None:
     with Visit(browser, site) as visit:
         for address, html in visit.pages(whole).items():
-            visit.requests.clear()
-            page = visit.open(address)
-            assert drawings(page) == html.count('class="mermaid"'), address
-            reserved, now = page.evaluate("[window.reserved, heights()]")
-            assert now == reserved, f"{address}: a diagram moved the text"
+            with subtests.test(address):
+                loads_clean(visit, address, html)
+
+
+def loads_clean(visit: Visit, address: str, html: str) -> None:
+    visit.requests.clear()
+    visit.faults.clear()
+    page = visit.open(address)
+    assert drawings(page) == html.count('class="mermaid"')
+    reserved, now = page.evaluate("[window.reserved, heights()]")
+    assert now == reserved, "a diagram moved the text"
+    visit.assert_clean(address)
+    assert visit.site.address + INDEX not in visit.requests
+    assert visit.weight() <= FIRST_LOAD
+    # A browser that got no time may paint half a page; what is the page's
+    # comes again.
+    for _ in range(5):
+        if page.evaluate("window.shift") > 0.02:
+            visit.open(address)
             visit.assert_clean(address)
-            assert site.address + INDEX not in visit.requests, address
-            assert visit.weight() <= FIRST_LOAD, address
-            # A browser that got no time may paint half a page; what is the
-            # page's comes again.
-            for _ in range(5):
-                if page.evaluate("window.shift") > 0.02:
-                    visit.open(address)
-                    visit.assert_clean(address)
-            assert page.evaluate("window.shift") <= 0.02, address
-            narrow = page.locator(".admonition-title").evaluate_all(
-                "all => all.filter(bar =>"
-                " bar.clientWidth !== bar.parentElement.clientWidth).length"
-            )
-            assert narrow == 0, address
+    assert page.evaluate("window.shift") <= 0.02
+    narrow = page.locator(".admonition-title").evaluate_all(
+        "all => all.filter(bar =>"
+        " bar.clientWidth !== bar.parentElement.clientWidth).length"
+    )
+    assert narrow == 0
 
 
 def test_a_page_runs_no_script_that_was_not_built(
@@ -294,18 +300,24 @@ def test_a_page_reaches_no_other_host(browser: Browser, site: Site) -> None:
 @whole
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_instant_navigation_is_clean_and_every_page_accessible(
-    browser: Browser, site: Site, scheme: Any, whole: bool
+    browser: Browser,
+    site: Site,
+    subtests: pytest.Subtests,
+    scheme: Any,
+    whole: bool,
 ) -> None:
     with Visit(browser, site, color_scheme=scheme) as visit:
         axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
         visit.context.add_init_script(path=axe)
         page = visit.page
         for address, html in visit.walk(whole):
-            shown = page.locator("body").get_attribute("data-md-color-scheme")
-            assert shown == SCHEMES[scheme]
-            assert drawings(page) == html.count('class="mermaid"'), address
-            page.evaluate(UNFOLD)
-            assert violations(page, scheme) == [], address
+            with subtests.test(address):
+                body = page.locator("body")
+                shown = body.get_attribute("data-md-color-scheme")
+                assert shown == SCHEMES[scheme]
+                assert drawings(page) == html.count('class="mermaid"')
+                page.evaluate(UNFOLD)
+                assert violations(page, scheme) == []
         assert any("mermaid/" in url for url in visit.requests)
         visit.assert_clean("after them all")
 
@@ -335,24 +347,26 @@ def violations(page: Page, scheme: str) -> list[Any]:
 
 @whole
 def test_every_page_can_be_read_on_a_phone(
-    browser: Browser, site: Site, whole: bool
+    browser: Browser, site: Site, subtests: pytest.Subtests, whole: bool
 ) -> None:
     phone: Any = {"viewport": PHONE, "has_touch": True}
     with Visit(browser, site, **phone) as visit:
         axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
         visit.context.add_init_script(path=axe)
+        page = visit.page
         for address, _ in visit.walk(whole):
-            page = visit.page
-            page.evaluate(UNFOLD)
-            assert page.evaluate(WIDER_THAN_THE_SCREEN) == [], address
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360
-            assert page.evaluate(SIDEWAYS) == [], address
-            assert violations(page, "light") == [], address
-            assert page.evaluate(SHOWN_BY_HOVER) == [], address
-            small = page.evaluate(SMALLEST_TEXT)
-            assert small["prose"] >= 16, f"{address}: {small}"
-            assert small["code"] >= 12, f"{address}: {small}"
-            assert small["label"] >= 12, f"{address}: {small}"
+            with subtests.test(address):
+                page.evaluate(UNFOLD)
+                assert page.evaluate(WIDER_THAN_THE_SCREEN) == []
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= PHONE["width"]
+                assert page.evaluate(SIDEWAYS) == []
+                assert violations(page, "light") == []
+                assert page.evaluate(SHOWN_BY_HOVER) == []
+                small = page.evaluate(SMALLEST_TEXT)
+                assert small["prose"] >= 16, small
+                assert small["code"] >= 12, small
+                assert small["label"] >= 12, small
 
 
 # What is named or made reachable in the next frame is, and nothing fades.
@@ -438,6 +452,11 @@ def test_without_scripts_every_page_can_be_read(
         expect(folded(page)).to_be_hidden()
         page.locator("summary", has_text="Folded").first.click()
         expect(folded(page)).to_be_visible()
+        page.goto(site.address + "reliability/resume-exam/")
+        tabs = page.locator(".tabbed-block")
+        expect(tabs.nth(1)).to_be_hidden()
+        page.locator(".tabbed-labels label").nth(1).click()
+        expect(tabs.nth(1)).to_be_visible()
         page.get_by_role("link", name="Handbook").first.click()
         expect(page).to_have_url(site.address + "handbook/")
         page.set_viewport_size(PHONE)
@@ -451,7 +470,8 @@ def test_without_scripts_every_page_can_be_read(
 UNSEEN = """
 (article) => [...article.querySelectorAll("p, li, pre, td, th, h1, h2, h3")]
   .filter((e) => e.textContent.trim() && !e.getClientRects().length
-    && !e.closest("details:not([open]), [hidden], form, .planner-ask"))
+    && !e.closest("details:not([open]), .tabbed-block, [hidden], form,"
+      + " .planner-ask"))
   .map((e) => e.outerHTML.slice(0, 120))
 """
 

@@ -1,0 +1,58 @@
+"""Tables on a phone, and for a reader who hears them."""
+
+from __future__ import annotations
+
+import pytest
+from bs4 import BeautifulSoup
+
+from lockstep.site.tables import stackable
+
+from .conftest import Site
+
+TABLE = """<table>
+<thead><tr><th>rank</th><th>of <b>world</b></th><th>a</th>{}</tr></thead>
+<tbody><tr><td>0</td><td style="text-align: right;">2</td><td>x</td>{}</tr>
+</tbody></table>"""
+
+
+def test_a_table_of_four_columns_can_be_stacked() -> None:
+    narrow = TABLE.format("", "")
+    assert stackable(narrow) == narrow
+    wide = stackable(TABLE.format("<th>b &amp; c</th>", "<td>y</td>"))
+    table = BeautifulSoup(wide, "html.parser")
+    assert table.select_one("table[data-stack]")
+    labels = [cell["data-label"] for cell in table.select("td")]
+    assert labels == ["rank", "of world", "a", "b & c"]
+
+
+@pytest.mark.xdist_group("site")
+def test_every_column_has_a_name(site: Site) -> None:
+    """A reader who hears a table, or sees it stacked, has nothing else."""
+    nameless = [
+        (address, [other.get_text() for other in head.find_parent("tr")("th")])
+        for address, html in site.pages().items()
+        for head in BeautifulSoup(html, "html.parser").select("article th")
+        if not head.get_text(strip=True)
+    ]
+    assert nameless == []
+
+
+def test_the_name_that_a_row_starts_with_is_marked() -> None:
+    """Its column is as wide as the name; others may break, or three columns
+    would be wider than a phone."""
+    cells = "<td><code>batch</code></td><td><code>sampler.py</code></td>"
+    html = "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr>{}"
+    table = BeautifulSoup(
+        stackable(html.format(cells) + "</tr></tbody></table>"), "html.parser"
+    )
+    marked = [cell.get_text() for cell in table.select("td[data-name]")]
+    assert marked == ["batch"]
+
+
+def test_a_table_of_three_columns_is_stacked_if_it_holds_sentences() -> None:
+    """Three short columns fit on a phone, and three of sentences do not."""
+    head = "<table><thead><tr><th>a</th><th>b</th><th>c</th></tr></thead>"
+    for words, stacks in ((2, False), (20, True)):
+        cell = f"<td>{'word ' * words}</td>"
+        found = stackable(f"{head}<tbody><tr>{3 * cell}</tr></tbody></table>")
+        assert ("data-stack" in found) == stacks
