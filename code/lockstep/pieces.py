@@ -24,7 +24,11 @@ from lockstep.parallel.resume import (
     publish,
     share,
 )
-from lockstep.trainer.checkpoint import rng_state, set_rng_state
+from lockstep.trainer.checkpoint import (
+    rng_state,
+    seed_rank,
+    set_rng_state,
+)
 from lockstep.trainer.config import require_same
 from lockstep.trainer.extensions.events import EventLog
 from lockstep.trainer.extensions.launcher import store_of_this_launch
@@ -73,13 +77,14 @@ class Run:
     """What a loop tells, and asks. Every rank makes every call."""
 
     def __init__(
-        self, run_dir: Path, parts: dict[str, Stateful], about: dict[str, Any]
+        self,
+        run_dir: Path,
+        parts: dict[str, Stateful],
+        about: dict[str, Any],
+        seed: int,
     ) -> None:
-        self.root, self.parts, self.about = (
-            run_dir / "checkpoints",
-            parts,
-            about,
-        )
+        self.root = run_dir / "checkpoints"
+        self.parts, self.about, self.seed = parts, about, seed
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self.attempt = 0
         self.newest = "start", time.perf_counter()  # the watchdog looks here
@@ -95,9 +100,11 @@ class Run:
         require_same(self.about, saved["about"])
         for name, part in self.parts.items():
             part.load_state_dict(load(folder, name))
-        if saved["world"] == self.world:  # or other ranks draw anew
-            set_rng_state(load(folder, f"random-{self.rank}"))
         self.state = saved["state"]
+        if saved["world"] == self.world:
+            set_rng_state(load(folder, f"random-{self.rank}"))
+        else:  # other ranks, other states, and not those of the beginning
+            seed_rank(self.seed, self.rank, self.state["step"])
         at = {k: v for k, v in self.state.items() if k != "attempt"}
         emit("checkpoint_restored", **at, saved=self.state)
         return self.state["step"]
@@ -161,10 +168,11 @@ def attached(
 
     `about` says what the run is, in plain data: a checkpoint that says
     otherwise is refused. `samples` and `seed` define the order that the record
-    is audited against, which is that of `GlobalOrder`. When `seconds` pass
+    is audited against, which is that of `GlobalOrder`; on another number of
+    ranks, random states follow from `seed` too. When `seconds` pass
     without a call, all ranks end. ConfigError while another job has `run_dir`.
     """
-    run = Run(run_dir, parts, about)
+    run = Run(run_dir, parts, about, seed)
     with ExitStack() as held:
 
         def claim() -> tuple[int, str]:

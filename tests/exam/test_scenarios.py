@@ -285,7 +285,8 @@ def test_one_that_saves_after_epochs_is_asked_there(tmp_path: Path) -> None:
 
 
 def test_a_scale_that_does_not_fall_is_made_to(tmp_path: Path) -> None:
-    """Until the middle; then it has to be as it was, at the restart."""
+    """The exam makes losses infinite until the scale has fallen by the middle
+    of the run; at the restart it has to be as it was there."""
 
     class Fp16(Scripted):
         def undisturbed(self, overflows: int = 0, **_: object) -> Any:

@@ -65,8 +65,9 @@ def test_a_fault_is_found_by_its_question(
 
 @pytest.mark.timeout(400)
 def test_one_that_saves_after_epochs_is_examined(tmp_path: Path) -> None:
-    """It passes what is asked at their ends; and though its scale would not
-    move by itself, the exam finds that it is lost."""
+    """A trainer that saves after whole epochs passes what is asked at their
+    ends; and though its scale would not move by itself, the exam finds that it
+    is lost."""
     only = "goes-on", "exactly-once", "random", "end", "twice", "scaler"
     exam = examined(Path(__file__).parent / "by_epochs.py", tmp_path, *only)
     assert {n: r.verdict.answer for n, r in exam.results.items()} == {

@@ -111,10 +111,30 @@ def test_a_checkpoint_keeps_every_generator(tmp_path: Path) -> None:
     def draw() -> list[float]:
         return [random.random(), np.random.rand(), float(torch.rand(()))]
 
-    Run(tmp_path, {}, {}).save()
+    Run(tmp_path, {}, {}, 0).save()
     drawn = draw()
-    Run(tmp_path, {}, {}).restore()
+    Run(tmp_path, {}, {}, 0).restore()
     assert draw() == drawn
+
+
+@pytest.mark.usefixtures("alone")
+def test_other_ranks_draw_what_follows_from_seed_rank_and_step(
+    tmp_path: Path,
+) -> None:
+    """A launch on another number of ranks, which has no states of its own to
+    load, draws random numbers that follow from seed, rank and step, and not
+    those with which the run began."""
+    saved = Run(tmp_path, {}, {}, 3)
+    saved.world = 2
+    saved.save()
+    drawn = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        begun = torch.get_rng_state()
+        Run(tmp_path, {}, {}, 3).restore()
+        assert not torch.equal(torch.get_rng_state(), begun)
+        drawn.append([random.random(), np.random.rand(), torch.rand(()).item()])
+    assert drawn[0] == drawn[1]
 
 
 @pytest.mark.usefixtures("alone")
@@ -123,13 +143,13 @@ def test_a_save_that_fails_is_told_and_training_goes_on(
 ) -> None:
     """Where a checkpoint cannot be written, one line says so and the newest
     one stays as it was."""
-    run = Run(tmp_path, {}, {})
+    run = Run(tmp_path, {}, {}, 0)
     run.save()
     path = run.root / "tmp"
     path.write_text("a file where a folder has to be made")
     run.save()
     assert "no checkpoint of step 0" in capsys.readouterr().out
-    assert Run(tmp_path, {}, {}).restore() == 0
+    assert Run(tmp_path, {}, {}, 0).restore() == 0
     assert newest(run.root) == run.root / "step-00000000"
 
 

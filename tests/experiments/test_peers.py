@@ -10,6 +10,7 @@ import pytest
 import lockstep.experiments.peers
 from lockstep.exam.adapter import Launch, load
 from lockstep.exam.questions import BY_ID
+from lockstep.experiments.peers import __main__ as campaign
 from lockstep.experiments.peers import tables
 from lockstep.experiments.peers.__main__ import changed, without_paths
 
@@ -46,6 +47,37 @@ def test_every_recorded_failure_is_explained(one: tables.Peer) -> None:
     assert all(answers[q]["answer"] != "passed" for q in told)
 
 
+def test_recorded_two_leave_samples_out_without_a_word() -> None:
+    """In the recorded exams Accelerate's loop left 21 of 96 samples out after a
+    stop in the second epoch. Lightning's Trainer took other samples from the
+    first step after a stop between two epochs. Both launches took the steps
+    that were left, and ended with exit code 0."""
+    answers = {one.folder: one.answers() for one in EXAMINED}
+    left_out = answers["accelerate"]["exactly-once"]
+    assert "21 of 96 samples had been left out and 21" in left_out["said"]
+    assert left_out["steps"][-1] == "exit code 0 after 10 steps"
+    other = answers["lightning"]["boundary"]
+    assert other["because"]["order"].startswith("step 7,")
+    assert other["steps"][-1] == "exit code 0 after 12 steps"
+
+
+def test_what_has_no_cure_stays_failed() -> None:
+    """Where the notes say that nothing mends a failure, it is none that the
+    cures of others pass: torchtitan's hashes refuse a changed pickle, and who
+    can write a checkpoint can write them."""
+    titan = next(one for one in PEERS if one.folder == "torchtitan")
+    assert titan.answer("pickle", mended=True)["answer"] == "passed"
+    assert titan.sign("pickle", mended=True) == "✗"
+    assert not titan.has("that no code in a checkpoint is run", mended=True)
+
+
+def test_a_failure_that_follows_says_from_how_much() -> None:
+    """From random states alone, which a model without dropout does not have, or
+    from more."""
+    for causes, shown in ((["random"], "○"), (["random", "order"], "●")):
+        assert tables.sign({"answer": "failed", "same_as": causes}) == shown
+
+
 @pytest.mark.parametrize("path", ADAPTERS, ids=name)
 def test_an_adapter_is_short_and_says_whom_it_launches(path: Path) -> None:
     """At most sixty lines, and what it lacks is a question or a feature."""
@@ -77,6 +109,29 @@ def test_a_changed_answer_is_reported(
     said = capsys.readouterr().out.splitlines()
     assert said[0].endswith("now 9")
     assert "passed, now failed" in said[1]
+
+
+def test_an_answer_that_is_asked_again_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the mended script as of the other: in the exam's order, counted, and
+    with the revision that gave it."""
+    folder = tmp_path / "torchft"
+    folder.mkdir()
+    record = json.loads((HOME / "torchft/mended.json").read_text())
+    asked = {q["id"]: q for q in record["ranks 2"]["questions"]}
+    record["ranks 2"]["questions"] = [asked["random"]]
+    (folder / "mended.json").write_text(json.dumps(record))
+    new = {"questions": [asked["uneven"] | {"answer": "failed"}]}
+    monkeypatch.setattr(campaign, "HOME", tmp_path)
+    monkeypatch.setattr(campaign, "render", lambda: 0)
+    monkeypatch.setattr(campaign, "examined", lambda adapter, *_: new)
+    assert campaign.again("torchft", ("uneven",), mended=True) == 0
+    found = json.loads((folder / "mended.json").read_text())
+    questions = found["ranks 2"]["questions"]
+    assert [q["id"] for q in questions] == ["uneven", "random"]
+    assert (found["ranks 2"]["passed"], found["ranks 2"]["failed"]) == (1, 1)
+    assert [*found["again"]] == ["uneven"]
 
 
 def test_a_record_has_no_paths_of_a_machine() -> None:

@@ -41,13 +41,15 @@ def test_a_second_launch_is_judged_as_in_the_exam(
 
 def test_steps_that_are_paid_for_tell_where_a_launch_went_on() -> None:
     """Killed after step 14 with a save after every fourth, a run of 18 steps
-    costs 20, 24 or 32 steps, by what the second launch loads."""
+    costs 20, 24 or 32 steps, by what the second launch loads. It costs 32 also
+    where that one loads the newest checkpoint and counts its own steps."""
     paid = {
-        loads: dict(
+        how: dict(
             second_launch.draw(
-                read(second_launch.SETTINGS, f"loads:{loads},kill:14")
+                read(second_launch.SETTINGS, f"{how},kill:14")
             ).numbers
         )["steps taken"]
-        for loads in ("newest", "older", "nothing")
-    }
-    assert paid == {"newest": "20", "older": "24", "nothing": "32"}
+        for how in ("loads:newest", "loads:older", "loads:nothing",
+                    "counts:launch")
+    }  # fmt: skip
+    assert [*paid.values()] == ["20", "24", "32", "32"]

@@ -15,6 +15,7 @@ import tyro
 
 from lockstep.exam.adapter import Launch, load
 from lockstep.exam.examine import examine
+from lockstep.exam.questions import BY_ID
 from lockstep.experiments.peers import tables
 from lockstep.experiments.record import about, write
 
@@ -41,9 +42,8 @@ def run(
         peer: the name of a folder here.
         python: the interpreter of the peer's environment.
         only: ask these questions, print the answers and write nothing.
-        parts: everything on two ranks; a few questions on four; the mended
-            script on two, in what failed. What was recorded of the others
-            stays.
+        parts: everything on two ranks; a few questions on four; everything of
+            the mended script on two. What was recorded of the others stays.
     """
     home = HOME / peer
     if only:
@@ -62,14 +62,8 @@ def run(
         found["ranks 4"]["revision"] = now["revision"]
     write(found, path)
     if "mended" in parts and (mended := home / "mended.py").exists():
-        # What failed, or was not asked for what failed before.
-        open_ = frozenset(
-            q["id"]
-            for q in found["ranks 2"]["questions"]
-            if q["answer"] in ("failed", "not run")
-        )
         mends = {**about(()), "versions": versions(home, python)}
-        mends["ranks 2"] = examined(mended, python, 2, open_)
+        mends["ranks 2"] = examined(mended, python, 2, frozenset())
         write(mends, home / "mended.json")
     return render()
 
@@ -78,6 +72,7 @@ def again(
     peer: tyro.conf.Positional[str],
     questions: tyro.conf.Positional[tuple[str, ...]],
     python: str = sys.executable,
+    mended: bool = False,
 ) -> int:
     """Ask a peer some questions once more, and put the answers in place of the
     recorded ones, with the revision that gave them.
@@ -86,14 +81,20 @@ def again(
         peer: the name of a folder here.
         questions: which.
         python: the interpreter of the peer's environment.
+        mended: ask the mended script.
     """
-    path = HOME / peer / "result.json"
+    names = (
+        ("mended.json", "mended.py")
+        if mended
+        else ("result.json", "adapter.py")
+    )
+    path, adapter = (HOME / peer / name for name in names)
     found, now = json.loads(path.read_text()), about(())
-    adapter = HOME / peer / "adapter.py"
     exam = examined(adapter, python, 2, frozenset(questions))
     answers = {one["id"]: one for one in exam["questions"]}
     old = found["ranks 2"]
-    old["questions"] = [answers.get(q["id"], q) for q in old["questions"]]
+    recorded = {one["id"]: one for one in old["questions"]} | answers
+    old["questions"] = [recorded[name] for name in BY_ID if name in recorded]
     for answer in ("passed", "failed"):
         old[answer] = sum(q["answer"] == answer for q in old["questions"])
     old["causes"] = sum(

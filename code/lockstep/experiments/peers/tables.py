@@ -4,7 +4,7 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +35,14 @@ SILENT = re.compile(r"silent failure (\d+)")
 SIGNS = {
     "passed": "✓",
     "failed": "✗",
-    "follows": "○",  # from another failure
+    "follows": "●",  # from other failures
+    "dropout": "○",  # from failures of random states alone
     "not applicable": "–",
     "not run": "?",
 }
+DROPOUT = frozenset({"random", "ranks-differ"})
 # What somebody may need of a trainer: the questions that ask for it, and the
 # failures from which theirs may follow all the same.
-DROPOUT = frozenset({"random", "ranks-differ"})
 ANY = frozenset(BY_ID)
 NEEDS = {
     "exactly the samples that are due, after kills in the middle of an epoch"
@@ -58,7 +59,7 @@ NEEDS = {
     ),
     "that another run's checkpoint is refused": (("foreign",), frozenset()),
     "that no code in a checkpoint is run": (("pickle",), frozenset()),
-    "another number of ranks": (("resize",), DROPOUT),
+    "twice the number of ranks": (("resize",), DROPOUT),
     "a save at SIGTERM": (("sigterm",), frozenset()),
     "an end when a rank hangs": (("hang",), frozenset()),
 }  # fmt: skip
@@ -94,7 +95,13 @@ class Failure(BaseModel):
     mend: str
     follows: str = ""  # another question, whose failure has the same cause
     on_cpu_only: bool = False
-    documented: bool = False  # its authors or its documentation say so
+    # Its documentation or its authors, or those of what it builds on, say so.
+    documented: bool = False
+
+    @property
+    def uncured(self) -> bool:
+        """Whether nothing was found that mends it."""
+        return self.mend.strip().startswith("None")
 
 
 class Notes(BaseModel):
@@ -135,6 +142,8 @@ class Peer(BaseModel):
     def sign(self, question: str, mended: bool = False) -> str:
         """An answer as a sign, as the notes understand it."""
         one, note = self.answer(question, mended), self.note(question)
+        if note and note.uncured:  # whatever the other cures make of it
+            return sign(self.answer(question))
         if note and not mended and one and one["answer"] == "failed":
             return SIGNS["follows" if note.follows else "failed"]
         return sign(one)
@@ -145,11 +154,11 @@ class Peer(BaseModel):
         signs = {name: self.sign(name, mended) for name in names}
         for name, shown in signs.items():
             follows = (
-                shown == "○" and {*self.answer(name, mended)["same_as"]} <= but
+                shown in "○●" and {*self.answer(name, mended)["same_as"]} <= but
             )
             if shown not in "✓–" and not follows:
                 return False
-        return not {"✓", "○"}.isdisjoint(signs.values())
+        return not {*"✓○●"}.isdisjoint(signs.values())
 
 
 def read(home: Path) -> list[Peer]:
@@ -199,7 +208,9 @@ def sign(one: dict[str, Any] | None) -> str:
     """An answer as a sign."""
     if one is None:
         return " "
-    return SIGNS["follows" if one["same_as"] else one["answer"]]
+    if causes := {*one["same_as"]}:
+        return SIGNS["dropout" if causes <= DROPOUT else "follows"]
+    return SIGNS[one["answer"]]
 
 
 def questions(_: dict[str, Any]) -> str:
@@ -226,16 +237,17 @@ def summary(found: dict[str, Any]) -> str:
         rows.append(
             [
                 f"[{SHORT[one.folder]}](#{one.folder})",
-                versions(one).removeprefix(f"{usual}, "),
-                *(str(signs.count(s)) for s in "✓○✗"),
+                f"{versions(one).removeprefix(f'{usual}, ')};"
+                f" {one.result['date']}",
+                *(str(signs.count(s)) for s in "✓○●✗"),
                 str(len(failed - DROPOUT)),
                 str(mended.count("✗")) if one.mended else "",
-                one.result["date"],
+                *(str(signs.count(s)) for s in "–?"),
             ]
         )
     head = [
-        "trainer", "versions", "✓", "○", "✗", "✗ but for dropout",
-        "✗ after cures", "examined",
+        "trainer", "versions, and when examined", "✓", "○", "●", "✗",
+        "✗ but for dropout", "✗ after cures", "–", "?",
     ]  # fmt: skip
     return table(head, rows, "---")
 
@@ -304,17 +316,32 @@ def exact(found: dict[str, Any]) -> str:
 def choose(found: dict[str, Any]) -> str:
     """Who gives what somebody may need: a row for each need."""
     rows = []
-    for need in NEEDS:
+    for need, (questions, _) in NEEDS.items():
         documented = [p for p in found["others"] if p.has(need)]
         cured = [p for p in found["others"] if p.has(need, mended=True)]
         more = [p for p in cured if p not in documented]
+        rest = [p for p in found["others"] if p not in (*documented, *more)]
+        unasked = [p for p in rest if asked(p, questions) == "nothing"]
         names = [
-            ", ".join(SHORT[p.folder] for p in peers) or "nobody"
-            for peers in (documented, more)
+            ", ".join(
+                SHORT[p.folder] + "\\*" * (asked(p, questions) == "a part")
+                for p in peers
+            )
+            or "nobody"
+            for peers in (documented, more, unasked)
         ]
         rows.append([need, *names])
-    head = ["if you need", "as documented", "and, with our cures"]
+    head = [
+        "if you need", "as documented", "and, with our cures",
+        "does not apply",
+    ]  # fmt: skip
     return table(head, rows, "---")
+
+
+def asked(one: Peer, questions: Iterable[str]) -> str:
+    """How much of these questions applies to a peer."""
+    apply = [one.sign(name) != "–" for name in questions]
+    return "all" if all(apply) else "a part" if any(apply) else "nothing"
 
 
 def kinds(found: dict[str, Any]) -> str:
@@ -325,8 +352,9 @@ def kinds(found: dict[str, Any]) -> str:
     known = {name for names in KINDS.values() for name in names}
     of_a_kind = sum(name in known for name in failed)
     return (
-        f"Of the {len(failed)} failures (✗) of the {len(found['others'])}"
-        f" trainers of others, {of_a_kind} are of one of {len(KINDS)} kinds.\n"
+        f"The {len(found['others'])} trainers of others failed"
+        f" {len(failed)} times (✗). {of_a_kind} of these failures are of"
+        f" {len(known)} questions, which make {len(KINDS)} groups.\n"
     )
 
 
@@ -337,9 +365,9 @@ def often(found: dict[str, Any]) -> str:
     rows = []
     for q in QUESTIONS:
         signs = [p.sign(q.id) for p in others]
-        asked = sum(s in "✓○✗" for s in signs)
+        answered = sum(s in "✓○●✗" for s in signs)
         if fail := signs.count("✗"):
-            rows.append([f"{q.title} (`{q.id}`)", str(fail), str(asked)])
+            rows.append([f"{q.title} (`{q.id}`)", str(fail), str(answered)])
     rows.sort(key=lambda row: -int(row[1]))
     return table(["question", "fail it", "of"], rows[:10])
 
@@ -422,8 +450,8 @@ def told(one: Peer) -> str:
     lines = []
     if one.result:
         lines.append(
-            f"*{versions(one)}; examined on {one.result['date']}, revision"
-            f" `{one.result['revision']}`.*"
+            f"*{versions(one)}; examined on {one.result['date']} at this"
+            f" handbook's revision `{one.result['revision']}`.*"
             f" [Its scripts]({REPOSITORY}/tree/main/{PEERS}/{one.folder})"
         )
     lines.append(f"**How it was set up.** {notes.way.strip()}{where}")
@@ -431,9 +459,23 @@ def told(one: Peer) -> str:
         lines.append(f"**What the script does itself.** {notes.script.strip()}")
     if notes.does_well:
         lines.append(f"**What it does well.** {notes.does_well.strip()}")
-    return (
-        "\n\n".join([*lines, *(failure(one, f) for f in notes.failures)]) + "\n"
-    )
+    lines += [failure(one, f) for f in notes.failures]
+    return "\n\n".join([*lines, *rest(one)]) + "\n"
+
+
+def rest(one: Peer) -> Iterator[str]:
+    """What is neither passed nor told of by `failure`, in a fold."""
+    told_of = {f.question for f in one.notes.failures}
+    lines = []
+    for name, answer in one.answers().items():
+        if name in told_of or answer["answer"] == "passed":
+            continue
+        said = textwrap.shorten(answer["said"].rstrip(" ."), 160)
+        lines.append(f"    - {one.sign(name)} `{name}`: {said}.")
+    if lines:
+        yield "\n".join(
+            ['??? abstract "The other signs: ○, ●, –, ?"', "", *lines]
+        )
 
 
 def failure(one: Peer, what: Failure) -> str:
@@ -451,7 +493,7 @@ def failure(one: Peer, what: Failure) -> str:
     if what.on_cpu_only:
         title += " (on CPUs only)"
     if what.documented:
-        title += " (as its authors say)"
+        title += " (as documented)"
     threads = " ".join(thread(u) for u in what.upstream)
     paragraphs = [
         what.seen.strip(),
@@ -461,13 +503,14 @@ def failure(one: Peer, what: Failure) -> str:
         f"`make exam PEER={one.folder} ONLY={what.question}`",
     ]
     body = "".join(f"\n\n    {p}" for p in paragraphs if p)
-    return f'??? failure "Failed: {title}"{body}'
+    said = "Follows" if what.follows else "Failed"
+    return f'??? failure "{said}: {title}"{body}'
 
 
 def tried(one: Peer, what: Failure) -> str:
     """What became of the cure."""
     answer = one.answers(mended=True).get(what.question)
-    if what.mend.strip().startswith("None"):
+    if what.uncured:
         return ""
     if answer is None:
         return "*Not tried yet.*"
