@@ -7,6 +7,7 @@ Accelerate wraps model and optimizer; order, checkpoints and guards are ours.
 The loader is not prepared, since it already holds this rank's share.
 """
 
+# --8<-- [start:loop]
 import torch
 from accelerate import Accelerator
 from accelerate.utils import InitProcessGroupKwargs
@@ -18,13 +19,12 @@ from lockstep.pieces import Batches, Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
 
 
-# --8<-- [start:loop]
 def train(s: Settings) -> int:
     """From wherever the run in `s.run_dir` is to its end; the exit code."""
     group = InitProcessGroupKwargs(backend="gloo", timeout=s.timeout)
     accelerator = Accelerator(cpu=True, kwargs_handlers=[group])
     torch.manual_seed(s.seed)
-    data, model = Samples(), Model()  # yours, and observe(model)
+    data, model = Samples(), Model()  # or yours, with observe(model)
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, s.rate)
     wrapped, prepared = accelerator.prepare(model, optimizer)

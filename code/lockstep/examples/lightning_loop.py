@@ -7,6 +7,7 @@ Lightning runs the loop and the optimizer; order, checkpoints and guards are
 ours, told by hooks. To Lightning what is left of the run is one epoch.
 """
 
+# --8<-- [start:loop]
 import signal
 from contextlib import ExitStack
 from typing import Any
@@ -23,14 +24,14 @@ from lockstep.pieces import Batches, Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
 
 
-# --8<-- [start:loop]
 class Training(lightning.LightningModule):
     """From wherever the run is to its end."""
 
     def __init__(self, s: Settings) -> None:
         super().__init__()
         torch.manual_seed(s.seed)
-        self.s, self.data, self.model = s, Samples(), Model()
+        self.s, self.data = s, Samples()
+        self.model = Model()  # or yours, with observe(self.model)
         self.held, self.leave = ExitStack(), False
 
     def configure_optimizers(self) -> Any:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
-from lockstep.examples import settings
+from lockstep.examples import plain_loop_exam
 
 SCRIPT = Path(__file__).with_name("lightning_loop.py")
 name = "Lightning with Lockstep's pieces"
@@ -15,4 +15,4 @@ lacks = {
 
 def command(launch: Launch) -> list[object]:
     """Its own command line."""
-    return settings.command(launch, SCRIPT)
+    return plain_loop_exam.command(launch, SCRIPT)

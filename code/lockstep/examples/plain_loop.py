@@ -4,6 +4,7 @@
         --run-dir runs/plain --steps 100
 """
 
+# --8<-- [start:loop]
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -17,14 +18,13 @@ from lockstep.pieces import Batches, Stateful, attached
 from lockstep.trainer.extensions.launcher import run_and_leave
 
 
-# --8<-- [start:loop]
 def train(s: Settings) -> int:
     """From wherever the run in `s.run_dir` is to its end; the exit code."""
     dist.init_process_group("gloo", timeout=s.timeout)
     torch.manual_seed(s.seed)
-    data, model = Samples(), Model()  # yours, and observe(model)
+    data, model = Samples(), Model()  # or yours
     ema = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
-    observe(model, ema=ema)
+    observe(model, ema=ema)  # for the exam
     ddp = DistributedDataParallel(model)
     settle(ddp, data)
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)

@@ -1,5 +1,6 @@
-"""What the loops have in common: settings, and how the exam launches them."""
+"""What the loops have in common: their settings, and a first step."""
 
+# --8<-- [start:settings]
 import os
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,7 +10,6 @@ from typing import Any
 import tyro
 from torch import nn
 
-from lockstep.exam.adapter import Launch
 from lockstep.exam.task import Samples
 from lockstep.trainer.checkpoint import weights_sha256
 
@@ -58,6 +58,7 @@ def about(s: Settings, data: Samples) -> dict[str, Any]:
     return {"seed": s.seed, "batch": s.batch, "data": data_sha256}
 
 
+# --8<-- [end:settings]
 # --8<-- [start:settle]
 def settle(ddp: nn.Module, data: Samples) -> None:
     """Have DDP lay out its buckets as they will stay. It does so after its
@@ -74,24 +75,3 @@ def settle(ddp: nn.Module, data: Samples) -> None:
 def read() -> Settings:
     """From the command line."""
     return tyro.cli(Settings)
-
-
-# --8<-- [start:command]
-def command(launch: Launch, script: Path) -> list[object]:
-    """How the exam launches one of them."""
-    return [
-        launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks, script,
-        "--run-dir", launch.run_dir,
-        "--steps", launch.steps,
-        "--stop-at", launch.stop_at or -1,
-        "--save-every", launch.save_every,
-        "--batch", launch.global_batch,
-        "--workers", launch.workers,
-        "--fp16" if launch.precision == "fp16" else "--no-fp16",
-        "--seed", launch.seed,
-        "--seconds", launch.timeout_seconds,
-    ]  # fmt: skip
-
-
-# --8<-- [end:command]

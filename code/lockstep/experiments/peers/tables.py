@@ -74,6 +74,7 @@ KINDS = {
     "uneven": ("uneven",),
     "listens": ("sigterm", "hang"),
 }  # fmt: skip
+OFTEN = 4  # trainers that fail a question
 PEERS = "code/lockstep/experiments/peers"
 REPOSITORY = "https://github.com/lockstep-handbook/lockstep"
 THREAD = re.compile(r"https://github.com/[^/]+/([^/]+)/(?:issues|pull)/(\d+)")
@@ -353,8 +354,8 @@ def kinds(found: dict[str, Any]) -> str:
     of_a_kind = sum(name in known for name in failed)
     return (
         f"The {len(found['others'])} trainers of others failed"
-        f" {len(failed)} times (✗). {of_a_kind} of these failures are of"
-        f" {len(known)} questions, which make {len(KINDS)} groups.\n"
+        f" {len(failed)} times (✗). {of_a_kind} of these failures are of the"
+        f" {len(KINDS)} kinds below.\n"
     )
 
 
@@ -366,10 +367,10 @@ def often(found: dict[str, Any]) -> str:
     for q in QUESTIONS:
         signs = [p.sign(q.id) for p in others]
         answered = sum(s in "✓○●✗" for s in signs)
-        if fail := signs.count("✗"):
+        if (fail := signs.count("✗")) >= OFTEN:
             rows.append([f"{q.title} (`{q.id}`)", str(fail), str(answered)])
     rows.sort(key=lambda row: -int(row[1]))
-    return table(["question", "fail it", "of"], rows[:10])
+    return table(["question", "fail it", "of"], rows)
 
 
 def matrix(found: dict[str, Any]) -> str:
@@ -493,7 +494,7 @@ def failure(one: Peer, what: Failure) -> str:
     if what.on_cpu_only:
         title += " (on CPUs only)"
     if what.documented:
-        title += " (as documented)"
+        title += " (that it is so is documented)"
     threads = " ".join(thread(u) for u in what.upstream)
     paragraphs = [
         what.seen.strip(),

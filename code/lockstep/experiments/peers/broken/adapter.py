@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
-from lockstep.examples import settings
+from lockstep.examples import plain_loop_exam
 from lockstep.examples.launched import LACKS, checkpoints, launched
 from lockstep.experiments.peers.lockstep import adapter as sound
 
@@ -18,5 +18,5 @@ def command(launch: Launch) -> list[object]:
     """As of what it is a copy of."""
     script = Path(__file__).with_name("train.py")
     if FAULT == "ema":
-        return settings.command(launch, script)
+        return plain_loop_exam.command(launch, script)
     return launched(launch, sound.TASK, [script])
