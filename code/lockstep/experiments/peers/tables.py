@@ -240,15 +240,16 @@ def summary(found: dict[str, Any]) -> str:
                 f"[{SHORT[one.folder]}](#{one.folder})",
                 f"{versions(one).removeprefix(f'{usual}, ')};"
                 f" {one.result['date']}",
-                *(str(signs.count(s)) for s in "✓○●✗"),
-                str(len(failed - DROPOUT)),
-                str(mended.count("✗")) if one.mended else "",
-                *(str(signs.count(s)) for s in "–?"),
+                str(signs.count("✓")),
+                f"{signs.count('○')} / {signs.count('●')}",
+                f"{len(failed)} / {len(failed - DROPOUT)}"
+                + f" / {mended.count('✗')}" * bool(one.mended),
+                f"{signs.count('–')} / {signs.count('?')}",
             ]
         )
     head = [
-        "trainer", "versions, and when examined", "✓", "○", "●", "✗",
-        "✗ but for dropout", "✗ after cures", "–", "?",
+        "trainer", "versions, and when examined", "✓", "○ / ●",
+        "✗ / but for dropout / after cures", "– / ?",
     ]  # fmt: skip
     return table(head, rows, "---")
 
