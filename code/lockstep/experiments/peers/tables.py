@@ -322,8 +322,8 @@ def choose(found: dict[str, Any]) -> str:
         documented = [p for p in found["others"] if p.has(need)]
         cured = [p for p in found["others"] if p.has(need, mended=True)]
         more = [p for p in cured if p not in documented]
-        rest = [p for p in found["others"] if p not in (*documented, *more)]
-        unasked = [p for p in rest if asked(p, questions) == "nothing"]
+        left = [p for p in found["others"] if p not in (*documented, *more)]
+        unasked = [p for p in left if asked(p, questions) == "nothing"]
         names = [
             ", ".join(
                 SHORT[p.folder] + "\\*" * (asked(p, questions) == "a part")
