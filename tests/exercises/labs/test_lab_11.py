@@ -57,13 +57,23 @@ def phases() -> tuple[list[dict[str, dict[str, float]]], float]:
     return runs, cpu["forward"] + cpu["backward"]
 
 
+def least(
+    name: str, runs: list[dict[str, dict[str, float]]]
+) -> dict[str, float]:
+    """By phase: a busy machine only ever adds to what a phase takes."""
+    return {
+        phase: min(run[name][phase] for run in runs) for phase in slow.PHASES
+    }
+
+
 def test_time_shows_in_a_phase_that_need_not_be_to_blame() -> None:
     """A decodes on both ranks, B is in the all-reduce on both; C's rank 1 and
     D's rank 0 are late, and the other one waits."""
     (first, light), (second, heavy) = run_ranks(2, phases)
-    for run in first + second:
-        assert max(run["A"], key=run["A"].__getitem__) == "load"
-        assert run["B"]["sync"] > run["B"]["load"]
+    for runs in first, second:
+        a, b = (least(name, runs) for name in "AB")
+        assert max(a, key=a.__getitem__) == "load"
+        assert b["sync"] > b["load"]
     assert 2 * light < heavy
     both = [*zip(first, second, strict=True)]
     latency = slow.Store().seconds
