@@ -217,6 +217,32 @@ def test_an_evaluation_does_not_count(tmp_path: Path) -> None:
     assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
 
 
+@pytest.mark.parametrize(("drawn_from", "same"), [(0, True), (1, False)])
+def test_a_generator_counts_if_a_forward_pass_draws_from_it(
+    tmp_path: Path, drawn_from: int, same: bool
+) -> None:
+    """On a GPU dropout draws from CUDA's generator, and a loader's iterator
+    from the CPU's: where the latter stands is no state of dropout."""
+    told = []
+    for other in range(2):
+        code = OBSERVED.replace(
+            "for k in range(6):",
+            f"""from lockstep.exam import observe as seen
+two = [torch.Generator().manual_seed(s) for s in (0, {other})]
+seen.generators = lambda: [one.get_state() for one in two]
+def draw(*_):
+    torch.rand((), generator=two[{drawn_from}])
+model.register_forward_hook(draw, prepend=True)
+for k in range(6):""",
+        )
+        ended = run(tmp_path, code)
+        assert ended.code == 0, ended.text
+        assert all(step.drew for step in ended.steps)
+        told.append([step.random(step.drew) for step in ended.steps])
+    assert len({*told[0]}) == 6  # it moves on
+    assert (told[0] == told[1]) is same
+
+
 def test_outside_an_exam_nothing_is_observed() -> None:
     """`observe` leaves a model alone where no exam is held."""
     code = OBSERVED + "assert not model._forward_pre_hooks"

@@ -23,7 +23,7 @@ def step(k: int, rank: int, **other: Any) -> Step:
         "weights": f"w{k}",
         "buffers": f"b{k}",
         "optimizer": f"o{k}",
-        "random": f"r{k}-{rank}",
+        "random": [f"r{k}-{rank}"],
         "rates": [0.1 * k],
         "states": {"ema": f"e{k}"},
     }
@@ -33,7 +33,7 @@ def step(k: int, rank: int, **other: Any) -> Step:
         "before": before | other.pop("before", {}),
         "after": f"w{k + 1}",
         "norms": (1.0, 2.0),
-        "drew": True,
+        "drew": (0,),
         "scale": None,
     }
     return Step(**fields | other)
@@ -139,7 +139,7 @@ def test_skipped_steps_do_not_count() -> None:
     [
         ("order", {"ids": (1, 0)}),
         ("rate", {"before": {"rates": [7.0]}}),
-        ("random", {"before": {"random": "r"}}),
+        ("random", {"before": {"random": ["r"]}}),
         ("scaler", {"scale": 2.0}),
         ("optimizer", {"before": {"optimizer": "none"}}),
         ("buffers", {"before": {"buffers": "none"}}),
@@ -164,7 +164,7 @@ def test_what_follows_from_a_difference_is_none_of_its_own() -> None:
     second, third = launched(2, 5), launched(4, STEPS)
     for rank in range(2):
         told = second.ranks[rank]
-        other = {"random": "r", "weights": "w2"}
+        other = {"random": ["r"], "weights": "w2"}
         told[0] = told[0]._replace(before=told[0].before | other, after="x3")
         for k in 1, 2:
             before = told[k].before | {"weights": f"x{k + 2}"}

@@ -189,7 +189,7 @@ def test_who_draws_nothing_is_not_asked_for_random_states(
     assert scenarios.stop(b)["random"].answer == "passed"
     was = b.undisturbed()
     for steps in was.ranks.values():
-        steps[:] = [step._replace(drew=False) for step in steps]
+        steps[:] = [step._replace(drew=()) for step in steps]
     monkeypatch.setattr(b, "undisturbed", lambda: was)
     b.script = [stopped, went_on(8)]
     assert scenarios.stop(b)["random"].answer == "not applicable"
@@ -198,11 +198,11 @@ def test_who_draws_nothing_is_not_asked_for_random_states(
 def test_what_is_so_without_damage_is_no_sign_of_it(tmp_path: Path) -> None:
     """A trainer that loses its random state does so after damage too; what
     counts is what comes on top."""
-    random = {"before": {"random": "another"}}
+    random = {"before": {"random": ["another"]}}
     b = Scripted(tmp_path, launched(0, 8), went_on(8, **random))
     assert scenarios.stop(b)["random"].answer == "failed"
     assert scenarios.flipped(b)["flipped"].answer == "not run"  # none loaded
-    worse = {"before": {"random": "another", "rates": [9.0]}}
+    worse = {"before": {"random": ["another"], "rates": [9.0]}}
     b.script = [went_on(8, **worse)]
     said = scenarios.incomplete(b)["incomplete"]
     assert {*said.because} == {"rate"}

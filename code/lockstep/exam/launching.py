@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -44,9 +44,14 @@ class Step(NamedTuple):
     before: dict[str, Any]  # digests of what it went in with
     after: str  # digest of the weights that came out
     norms: tuple[float, ...]  # of each parameter then
-    drew: bool  # random numbers, while it computed
+    drew: tuple[int, ...]  # from which generators, while it computed
     scale: float | None  # of the gradient scaler
     skips: int = 0  # steps that the scaler skipped just before this one
+
+    def random(self, generators: Container[int]) -> tuple[str, ...]:
+        """The states of these `generators` that it went in with."""
+        states = enumerate(self.before.get("random", ()))  # ABSENT has none
+        return tuple(state for k, state in states if k in generators)
 
 
 class Act(NamedTuple):
@@ -153,7 +158,7 @@ class Launching:
         skipped = said["event"] == "skipped"
         step = Step(
             skipped, tuple(said["ids"]), said["before"], said.get("after", ""),
-            tuple(said.get("norms", ())), said["drew"], said["scale"],
+            tuple(said.get("norms", ())), tuple(said["drew"]), said["scale"],
         )  # fmt: skip
         with self.lock:
             self.ended.world = max(self.ended.world, said["world"])

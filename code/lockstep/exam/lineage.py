@@ -14,7 +14,7 @@ from .launching import Ended, Step
 
 # How far norms of weights may differ where ranks add in another order.
 TOLERANCE = 1e-4
-ABSENT = Step(False, (), {}, "", (), False, None)  # of a rank not yet there
+ABSENT = Step(False, (), {}, "", (), (), None)  # of a rank not yet there
 
 
 @dataclass
@@ -158,8 +158,8 @@ def compare_steps(
             if a.skips != b.skips:
                 said = f"the scaler skipped {b.skips} steps, not {a.skips}"
                 differ("scaler", f"before {where}: {said}")
-            drew = a.drew or b.drew
-            if drew and a.before.get("random") != b.before.get("random"):
+            drew = {*a.drew, *b.drew}
+            if a.random(drew) != b.random(drew):
                 said = "another state of torch's generator"
                 differ("random", f"{where}: {said}")
 

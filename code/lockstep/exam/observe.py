@@ -80,7 +80,7 @@ class Observer:
         self.pending: list[int] = []  # trained on, but in no step yet
         self.before: dict[str, Any] = {}
         self.entering: dict[str, Any] = {}
-        self.drew = False
+        self.drew: set[int] = set()  # from which generators
         self.stepped: Optimizer | None = None  # whose step was told
         self.scaler: Any = None
         self.connection = socket.socket(socket.AF_UNIX)
@@ -110,19 +110,21 @@ class Observer:
         if not self.pending:
             self.before = {
                 "buffers": digest(self.model.buffers()),
-                "random": random_state(),
+                "random": random_states(),
                 "states": {
                     name: digest(flat(state.state_dict()))
                     for name, state in self.states.items()
                 },
             }
         self.pending += [int(i) for i in self.ids(*args, **kwargs)]
-        self.random = random_state()
+        self.random = random_states()
 
     def on_output(self, module: nn.Module, *_: Any) -> None:
-        """Whether the forward pass has drawn random numbers."""
+        """From which generators the forward pass has drawn: where dropout is
+        drawn on a GPU, a loader may draw from the CPU's."""
         if module.training and self.pending:
-            self.drew = self.drew or random_state() != self.random
+            states = zip(self.random, random_states(), strict=False)
+            self.drew |= {k for k, (a, b) in enumerate(states) if a != b}
 
     def on_step(self, optimizer: Optimizer, *_: Any) -> None:
         """The last moment before a step; or before its forward passes too,
@@ -175,7 +177,7 @@ class Observer:
         scale = self.scaler and self.scaler.get_scale()
         record = {
             "event": event, "rank": rank, "world": world,
-            "ids": ids, "drew": self.drew,
+            "ids": ids, "drew": sorted(self.drew),
             "before": before,
             "scale": scale, **more,
         }  # fmt: skip
@@ -279,12 +281,17 @@ def optimizer_digest(optimizer: Optimizer) -> str:
     return digest(flat(kept))
 
 
-def random_state() -> str:
-    """Of torch's generators, which draw dropout."""
+def random_states() -> list[str]:
+    """Of torch's generators, which draw dropout, in a fixed order."""
+    return [digest([state]) for state in generators()]
+
+
+def generators() -> list[Tensor]:
+    """Their states: the CPU's, then those of GPUs that are in use."""
     states = [torch.get_rng_state()]
     if torch.cuda.is_initialized():
-        states.append(torch.cuda.get_rng_state())
-    return digest(states)
+        states += torch.cuda.get_rng_state_all()
+    return states
 
 
 def hashed(*args: Any, **kwargs: Any) -> list[int]:

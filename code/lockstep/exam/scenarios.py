@@ -85,7 +85,7 @@ def undisturbed(b: Bench) -> Verdicts:
         why = "no two ranks were seen to draw random numbers"
         found["ranks-differ"] = Verdict("not applicable", why)
     else:
-        states = Counter(step.before["random"] for step in firsts)
+        states = Counter(step.random(step.drew) for step in firsts)
         found["ranks-differ"] = (
             failed("ranks begin with one random state")
             if max(states.values()) > 1

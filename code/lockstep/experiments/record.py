@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import torch
 
 PACKAGES = "torch", "accelerate", "lightning-fabric", "torchdata", "numpy"
 
@@ -53,6 +54,17 @@ def revision(folder: Path) -> str:
     results = [f":(exclude,top)*.{kind}" for kind in ("json", "md")]
     changed = git("diff", "--name-only", "HEAD", "--", ":(top)", *results)
     return f"{commit}-dirty" if changed else commit
+
+
+def gpu() -> dict[str, str | int | None]:
+    """The name, bytes of memory and CUDA version of the first; RuntimeError if
+    there is none."""
+    machine = torch.cuda.get_device_properties(0)
+    return {
+        "name": machine.name,
+        "memory": machine.total_memory,
+        "cuda": torch.version.cuda,
+    }
 
 
 def write(found: dict[str, Any], result: Path) -> None:

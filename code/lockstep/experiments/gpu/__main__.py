@@ -18,7 +18,7 @@ import tyro
 
 from lockstep.experiments.gpu import kernels, repeated, steps, tables
 from lockstep.experiments.gpu.settings import Shape
-from lockstep.experiments.record import about, write
+from lockstep.experiments.record import about, gpu, write
 
 RESULT = Path(__file__).with_name("result.json")
 SEQUENCE = 4096
@@ -117,12 +117,7 @@ def run(
         sys.exit("this measures a GPU, and torch sees none here")
     found: dict[str, Any] = about(("torch", "numpy"))
     found["revision"] = revision or found["revision"]
-    machine = torch.cuda.get_device_properties(0)
-    found["gpu"] = {
-        "name": machine.name,
-        "memory": machine.total_memory,
-        "cuda": torch.version.cuda,
-    }
+    found["gpu"] = gpu()
     for name, part in PARTS.items():
         if only and name not in only:
             continue

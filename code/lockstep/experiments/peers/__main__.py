@@ -11,23 +11,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 import tyro
 
 from lockstep.exam.adapter import Launch, load
 from lockstep.exam.examine import examine
 from lockstep.exam.questions import BY_ID
 from lockstep.experiments.peers import tables
-from lockstep.experiments.record import about, write
+from lockstep.experiments.record import about, gpu, write
 
 HOME = Path(__file__).parent
 EXAMPLES = HOME.parents[1] / "examples"
 FOLDER = Path(".cache/exam")
-Part = Literal["two", "four", "mended"]
+Part = Literal["two", "four", "mended", "gpu", "gpu-mended"]
 # Of two ranks everything is asked; of four, what more ranks could change.
 FOUR = frozenset(
     {"repeat", "ranks-differ", "goes-on", "exactly-once", "order", "random",
      "kill"}
 )  # fmt: skip
+# Of one GPU, what a device may change: what a step computes, and what has to go
+# on for the next one to be the same.
+GPU = frozenset(
+    {"repeat", "batch", "reshuffled", "goes-on", "length", "exactly-once",
+     "order", "rate", "optimizer", "buffers", "random", "ema", "end",
+     "boundary", "kill", "twice", "workers", "scaler"}
+)  # fmt: skip
+ON_GPU: dict[Part, str] = {"gpu": "adapter.py", "gpu-mended": "mended.py"}
 
 
 def run(
@@ -35,6 +44,7 @@ def run(
     python: str = sys.executable,
     only: tuple[str, ...] = (),
     parts: tuple[Part, ...] = ("two", "four", "mended"),
+    revision: str = "",
 ) -> int:
     """Examine a peer and write what was found into its folder.
 
@@ -43,9 +53,13 @@ def run(
         python: the interpreter of the peer's environment.
         only: ask these questions, print the answers and write nothing.
         parts: everything on two ranks; a few questions on four; everything of
-            the mended script on two. What was recorded of the others stays.
+            the mended script on two; what a device may change on one GPU, of
+            either script. What was recorded of the others stays.
+        revision: of the code, where it is no checkout.
     """
     home = HOME / peer
+    if not {*ON_GPU}.isdisjoint(parts) and not torch.cuda.is_available():
+        sys.exit("parts gpu and gpu-mended need a GPU, and torch sees none")
     if only:
         for name in "adapter.py", "mended.py":
             if (home / name).exists():
@@ -65,6 +79,13 @@ def run(
         mends = {**about(()), "versions": versions(home, python)}
         mends["ranks 2"] = examined(mended, python, 2, frozenset())
         write(mends, home / "mended.json")
+    for part, script in ON_GPU.items():
+        if part in parts and (home / script).exists():
+            on_gpu = {**about(()), "versions": versions(home, python)}
+            on_gpu["revision"] = revision or on_gpu["revision"]
+            on_gpu["gpu"] = gpu()
+            on_gpu["ranks 1"] = examined(home / script, python, 1, GPU)
+            write(on_gpu, home / f"{part}.json")
     return render()
 
 
@@ -109,9 +130,13 @@ def again(
 def examined(
     adapter: Path, python: str, ranks: int, only: frozenset[str]
 ) -> dict[str, Any]:
-    """The answers, also on the terminal."""
+    """The answers, also on the terminal. Several ranks run on the CPU, also
+    where there are GPUs."""
+    if ranks > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     launch = Launch(Path(), ranks=ranks, python=python)
-    folder = (FOLDER / f"runs-{adapter.parent.name}").resolve()
+    name = f"runs-{adapter.parent.name}-{adapter.stem}"
+    folder = (FOLDER / name).resolve()
     exam = examine(load(adapter), folder, launch, only, print)
     for result in exam.results.values():
         print(result.question.id, result.verdict.answer, result.verdict.said)

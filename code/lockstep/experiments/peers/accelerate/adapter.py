@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+import torch
+
 from lockstep.exam.adapter import Launch
 
 name = "Accelerate"
 lacks = {
     "ema": "it keeps no averaged weights",
-    "scaler": "it makes no gradient scaler on a CPU",
     "sigterm": "it has nothing for signals; the loop is its user's",
 }
+
+if not torch.cuda.is_available():
+    lacks["scaler"] = "it makes no gradient scaler on a CPU"
 
 
 def command(launch: Launch) -> list[object]:
@@ -24,6 +28,7 @@ def command(launch: Launch) -> list[object]:
         "--save-every", launch.save_every,
         "--global-batch", launch.global_batch,
         "--workers", launch.workers,
+        "--precision", launch.precision,
         "--seed", launch.seed,
         "--timeout", launch.timeout_seconds,
     ]  # fmt: skip

@@ -34,7 +34,8 @@ def main() -> None:
     args = arguments()
     timeout = timedelta(seconds=args.timeout)
     accelerator = Accelerator(
-        cpu=True,
+        cpu=not torch.cuda.is_available(),
+        mixed_precision="fp16" if args.precision == "fp16" else "no",
         kwargs_handlers=[InitProcessGroupKwargs(timeout=timeout)],
         dataloader_config=DataLoaderConfiguration(
             split_batches=True,

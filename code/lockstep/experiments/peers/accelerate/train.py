@@ -45,6 +45,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--stop-at", type=int)
+    parser.add_argument("--precision", default="fp32")
     for name in ("save-every", "global-batch", "workers", "seed", "timeout"):
         parser.add_argument(f"--{name}", type=int, required=True)
     return parser.parse_args()
@@ -55,7 +56,8 @@ def main() -> None:
     args = arguments()
     timeout = timedelta(seconds=args.timeout)
     accelerator = Accelerator(
-        cpu=True,
+        cpu=not torch.cuda.is_available(),
+        mixed_precision="fp16" if args.precision == "fp16" else "no",
         kwargs_handlers=[InitProcessGroupKwargs(timeout=timeout)],
         project_config=ProjectConfiguration(
             project_dir=str(args.run_dir),

@@ -10,7 +10,6 @@ from typing import Any
 import lightning as L
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lockstep.exam.task import Samples
@@ -50,14 +49,17 @@ class Random:
         self.rank, self.world = fabric.global_rank, fabric.world_size
         torch.manual_seed(hash((seed, self.rank)))
 
-    def state_dict(self) -> dict[str, list[Tensor]]:
-        states = [torch.empty(0)] * self.world
-        dist.all_gather_object(states, torch.get_rng_state())
+    def state_dict(self) -> dict[str, list[Any]]:
+        states: list[Any] = [None] * self.world
+        mine = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
+        dist.all_gather_object(states, mine)
         return {"ranks": states}
 
-    def load_state_dict(self, state: dict[str, list[Tensor]]) -> None:
+    def load_state_dict(self, state: dict[str, list[Any]]) -> None:
         if len(state["ranks"]) == self.world:  # else as at the beginning
-            torch.set_rng_state(state["ranks"][self.rank])
+            cpu, *gpus = state["ranks"][self.rank]
+            torch.set_rng_state(cpu)
+            torch.cuda.set_rng_state_all(gpus)
 
 
 def add(

@@ -16,6 +16,7 @@ from lockstep.exam.task import Model, Samples
 
 WARMUP = 4  # steps
 KEPT = 2  # checkpoints
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def arguments() -> argparse.Namespace:
@@ -41,14 +42,11 @@ def main() -> None:
     """Go on from the newest checkpoint, or begin."""
     args = arguments()
     # `precision="16-mixed"` alone becomes bf16 on a CPU.
-    mixed = MixedPrecision("16-mixed", "cpu")
+    mixed = MixedPrecision("16-mixed", DEVICE)
     fabric = L.Fabric(
-        accelerator="cpu",
+        accelerator=DEVICE,
         devices=args.ranks,
-        strategy=DDPStrategy(
-            process_group_backend="gloo",
-            timeout=timedelta(seconds=args.timeout_seconds),
-        ),
+        strategy=DDPStrategy(timeout=timedelta(seconds=args.timeout_seconds)),
         plugins=[mixed] if args.precision == "fp16" else [],
     )
     fabric.launch()

@@ -47,8 +47,9 @@ class Resume(L.Callback):
     def on_save_checkpoint(
         self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]
     ) -> None:
-        states = [torch.empty(0)] * trainer.world_size
-        dist.all_gather_object(states, torch.get_rng_state())
+        states: list[Any] = [None] * trainer.world_size
+        mine = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
+        dist.all_gather_object(states, mine)
         checkpoint |= {"random": states, "run": self.run}
 
     def on_load_checkpoint(
@@ -63,7 +64,9 @@ class Resume(L.Callback):
         Trainer's handler, which broadcasts."""
         signal.signal(signal.SIGTERM, self.on_sigterm)
         if self.states and len(self.states) == trainer.world_size:
-            torch.set_rng_state(self.states[trainer.global_rank])
+            cpu, *gpus = self.states[trainer.global_rank]
+            torch.set_rng_state(cpu)
+            torch.cuda.set_rng_state_all(gpus)
         else:
             step = trainer.global_step  # on another world size
             torch.manual_seed(hash((self.seed, step, trainer.global_rank)))

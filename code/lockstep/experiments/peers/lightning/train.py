@@ -20,6 +20,7 @@ from lockstep.exam.observe import observe
 from lockstep.exam.task import Model, Samples
 
 WARMUP = 4  # steps
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class Classifier(L.LightningModule):
@@ -86,14 +87,11 @@ def main() -> None:
         enable_version_counter=False,
     )
     trainer = L.Trainer(
-        accelerator="cpu",
+        accelerator=DEVICE,
         devices=args.ranks,
-        strategy=DDPStrategy(
-            process_group_backend="gloo",
-            timeout=timedelta(seconds=args.timeout_seconds),
-        ),
+        strategy=DDPStrategy(timeout=timedelta(seconds=args.timeout_seconds)),
         # `precision="16-mixed"` alone becomes bf16 on a CPU.
-        plugins=[MixedPrecision("16-mixed", "cpu")]
+        plugins=[MixedPrecision("16-mixed", DEVICE)]
         if args.precision == "fp16"
         else [],
         max_steps=args.stop_at or args.steps,

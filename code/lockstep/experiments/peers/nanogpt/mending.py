@@ -61,12 +61,16 @@ def load(
 class Notice:
     """Whether any rank has been told by SIGTERM to leave."""
 
-    def __init__(self) -> None:
-        self.given = torch.zeros(())
-        signal.signal(signal.SIGTERM, lambda *_: self.given.fill_(1))
+    def __init__(self, device: str) -> None:
+        self.given, self.device = 0.0, device
+        signal.signal(signal.SIGTERM, self.on_signal)
+
+    def on_signal(self, *_: object) -> None:
+        """Noted, as an iteration may be under way."""
+        self.given = 1.0
 
     def by_anyone(self) -> bool:
         """The ranks' answer, alike on all of them."""
-        told = self.given.clone()
+        told = torch.tensor(self.given, device=self.device)
         dist.all_reduce(told, dist.ReduceOp.MAX)
         return bool(told)

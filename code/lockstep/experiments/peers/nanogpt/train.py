@@ -36,7 +36,7 @@ config: dict[str, Any] = {
     "lr_decay_iters": 17,
     "weight_decay": 1e-1,
     "grad_clip": 1.0,
-    "backend": "gloo",
+    "backend": "nccl" if torch.cuda.is_available() else "gloo",
     "dtype": "float32",  # or float16, with a gradient scaler
     "seed": 1337,
     "mended": False,
@@ -59,6 +59,11 @@ mended: bool = config["mended"]
 init_process_group(config["backend"], **mending.timeout(config))
 rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 master_process = rank == 0
+device = "cpu"
+if config["backend"] == "nccl":
+    device = f"cuda:{os.environ['LOCAL_RANK']}"
+    torch.cuda.set_device(device)
+device_type = device.partition(":")[0]
 assert config["gradient_accumulation_steps"] % world_size == 0
 micro_steps = config["gradient_accumulation_steps"] // world_size
 torch.manual_seed(config["seed"] + rank)
@@ -66,7 +71,7 @@ ckpt_path = Path(config["out_dir"]) / "ckpt.pt"
 if master_process:
     ckpt_path.parent.mkdir(parents=True, exist_ok=True)
 half = config["dtype"] == "float16"
-ctx = torch.autocast("cpu", torch.float16, enabled=half)
+ctx = torch.autocast(device_type, torch.float16, enabled=half)
 
 data = Samples()
 held_out = int(0.9 * len(data))  # from here on: what only evaluation sees
@@ -78,7 +83,8 @@ def get_batch(split: str) -> tuple[torch.Tensor, torch.Tensor]:
     ix = torch.randint(low, high, (config["batch_size"],))
     rows = [data[int(i)] for i in ix]
     x = torch.stack([row["x"] for row in rows])
-    return x, torch.stack([row["labels"] for row in rows])
+    y = torch.stack([row["labels"] for row in rows])
+    return x.to(device), y.to(device)
 
 
 def get_lr(it: int) -> float:
@@ -104,7 +110,8 @@ if config["init_from"] == "resume":
     raw_model.load_state_dict(checkpoint["model"])
     iter_num = checkpoint["iter_num"]
     best_val_loss = checkpoint["best_val_loss"]
-scaler = torch.amp.GradScaler("cpu", enabled=half)
+raw_model.to(device)
+scaler = torch.amp.GradScaler(device_type, enabled=half)
 parameters = list(raw_model.parameters())
 groups = [
     {
@@ -159,7 +166,7 @@ def save() -> None:
         torch.save(state, ckpt_path)
 
 
-notice = mending.Notice() if mended else None
+notice = mending.Notice(device) if mended else None
 X, Y = get_batch("train")
 while True:
     lr = get_lr(iter_num)

@@ -42,20 +42,24 @@ class SharedBatches(Sampler[list[int]]):
 
 
 class RandomStates(Stateful):
-    """Every rank's state of torch's generator, alike on all ranks, so that it
-    does not matter whose copy DCP keeps."""
+    """Every rank's states of torch's generators, of the CPU and of GPUs, alike
+    on all ranks, so that it does not matter whose copy DCP keeps."""
 
     def state_dict(self) -> dict[str, Any]:
         states: list[Any] = [None] * dist.get_world_size()
-        mine = bytes(torch.get_rng_state().tolist())
-        dist.all_gather_object(states, mine)
+        mine = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
+        dist.all_gather_object(states, [bytes(s.tolist()) for s in mine])
         return {"states": states}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         states = state_dict["states"]
         if len(states) == dist.get_world_size():
-            mine = states[dist.get_rank()]
-            torch.set_rng_state(torch.tensor([*mine], dtype=torch.uint8))
+            cpu, *gpus = (
+                torch.tensor([*state], dtype=torch.uint8)
+                for state in states[dist.get_rank()]
+            )
+            torch.set_rng_state(cpu)
+            torch.cuda.set_rng_state_all(gpus)
 
 
 class SameRun(Stateful):
@@ -164,12 +168,16 @@ class Planner(DefaultLoadPlanner):
 class Notice:
     """Whether any rank has been told by SIGTERM to leave."""
 
-    def __init__(self) -> None:
-        self.given = torch.zeros(())
-        signal.signal(signal.SIGTERM, lambda *_: self.given.fill_(1))
+    def __init__(self, device: torch.device) -> None:
+        self.given, self.device = 0.0, device
+        signal.signal(signal.SIGTERM, self.on_signal)
+
+    def on_signal(self, *_: object) -> None:
+        """Noted, as a step may be under way."""
+        self.given = 1.0
 
     def by_anyone(self) -> bool:
         """The ranks' answer, alike on all of them."""
-        told = self.given.clone()
+        told = torch.tensor(self.given, device=self.device)
         dist.all_reduce(told, dist.ReduceOp.MAX)
         return bool(told)

@@ -6,6 +6,7 @@ rank, since torchdata says that it does not gather it across ranks.
 """
 
 import argparse
+import os
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +31,7 @@ from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 from lockstep.exam.task import Model, Samples
 
 KEEP = 2  # checkpoints
+GPU = torch.cuda.is_available()
 
 
 class AppState(Stateful):
@@ -123,8 +125,13 @@ def load(state: dict[str, Any], run_dir: Path, mended: bool) -> None:
 def main() -> None:
     """Train, from wherever the run directory says."""
     args = arguments()
-    dist.init_process_group("gloo", timeout=timedelta(seconds=args.timeout))
+    timeout = timedelta(seconds=args.timeout)
+    dist.init_process_group("nccl" if GPU else "gloo", timeout=timeout)
     rank, ranks = dist.get_rank(), dist.get_world_size()
+    device = torch.device("cpu")
+    if GPU:
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
     torch.manual_seed(args.seed + rank)
     fp16 = args.precision == "fp16"
 
@@ -146,12 +153,12 @@ def main() -> None:
             sampler=sampler,
             num_workers=args.workers,
         )
-    model = DistributedDataParallel(Model())
+    model = DistributedDataParallel(Model().to(device))
     optimizer = AdamW(model.parameters(), lr=1e-3)
     scheduler = LambdaLR(
         optimizer, lambda k: min((k + 1) / 4, 1 - k / (args.steps + 1))
     )
-    scaler = torch.amp.GradScaler("cpu", enabled=fp16)
+    scaler = torch.amp.GradScaler(device.type, enabled=fp16)
 
     progress = Progress()
     state = {
@@ -166,13 +173,14 @@ def main() -> None:
         state["random"] = mending.RandomStates()
         state["run"] = mending.SameRun({"seed": args.seed}, samples.x)
     load(state, args.run_dir, args.mended)
-    told = mending.Notice() if args.mended else None
+    told = mending.Notice(device) if args.mended else None
 
     while progress.step < args.steps:
         sampler.set_epoch(progress.epoch)
         for batch in loader:
-            with torch.autocast("cpu", torch.float16, enabled=fp16):
-                loss = model(batch["x"], batch["labels"])["loss"]
+            x, labels = batch["x"].to(device), batch["labels"].to(device)
+            with torch.autocast(device.type, torch.float16, enabled=fp16):
+                loss = model(x, labels)["loss"]
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()

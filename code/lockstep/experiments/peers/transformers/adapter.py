@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import torch
+
 from lockstep.exam.adapter import Launch
 
 name = "Transformers Trainer"
 lacks = {
     "ema": "it keeps no averaged weights",
-    "scaler": "it makes no gradient scaler on a CPU",
 }
+
+if not torch.cuda.is_available():
+    lacks["scaler"] = "it makes no gradient scaler on a CPU"
 
 
 def command(launch: Launch) -> list[object]:
@@ -23,6 +27,7 @@ def command(launch: Launch) -> list[object]:
         "--save-every", launch.save_every,
         "--batch", launch.global_batch // launch.ranks,
         "--workers", launch.workers,
+        "--precision", launch.precision,
         "--seed", launch.seed,
         "--timeout", launch.timeout_seconds,
     ]  # fmt: skip

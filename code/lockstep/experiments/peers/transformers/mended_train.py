@@ -55,7 +55,7 @@ class Mend(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Save and stop on all ranks if any was told to."""
-        told = torch.tensor(int(self.told))
+        told = torch.tensor(int(self.told), device=args.device)
         dist.all_reduce(told)
         if told:
             signal.alarm(0)
@@ -105,7 +105,10 @@ def whole(root: Path, run: str) -> Iterator[str]:
 def main() -> None:
     """Train to the end, or to the step at which to stop."""
     args = arguments()
-    PartialState(cpu=True, timeout=timedelta(seconds=args.timeout))
+    PartialState(
+        cpu=not torch.cuda.is_available(),
+        timeout=timedelta(seconds=args.timeout),
+    )
     set_seed(args.seed)
     samples = Samples()
     data = sha256(samples.x.numpy().tobytes()).hexdigest()
@@ -125,7 +128,8 @@ def main() -> None:
             dataloader_num_workers=args.workers,
             seed=args.seed,
             data_seed=args.seed,
-            use_cpu=True,
+            use_cpu=not torch.cuda.is_available(),
+            fp16=args.precision == "fp16",
             accelerator_config={"use_configured_state": True},
             logging_strategy="no",
             report_to="none",

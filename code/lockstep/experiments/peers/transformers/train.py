@@ -44,6 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--stop-at", type=int)
+    parser.add_argument("--precision", default="fp32")
     for name in ("save-every", "batch", "workers", "seed", "timeout"):
         parser.add_argument(f"--{name}", type=int, required=True)
     return parser.parse_args()
@@ -69,7 +70,8 @@ def main() -> None:
             dataloader_num_workers=args.workers,
             ddp_timeout=args.timeout,
             seed=args.seed,
-            use_cpu=True,
+            use_cpu=not torch.cuda.is_available(),
+            fp16=args.precision == "fp16",
             logging_strategy="no",
             report_to="none",
             disable_tqdm=True,
