@@ -217,6 +217,24 @@ def test_an_evaluation_does_not_count(tmp_path: Path) -> None:
     assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_step_that_is_skipped_is_told_as_such(
+    tmp_path: Path, fused: bool
+) -> None:
+    """A fused optimizer is called even then, and skips in its kernel."""
+    code = (
+        OBSERVED.replace(".parameters())", f".parameters(), fused={fused})")
+        .replace("for k", "scaler = torch.amp.GradScaler('cpu')\nfor k")
+        .replace("model(torch", "scaler.scale(model(torch")
+        .replace(".sum()", ".sum() * [1, torch.inf][k == 2])")
+        .replace("optimizer.step()", "scaler.step(optimizer); scaler.update()")
+    )
+    ended = run(tmp_path, code)
+    assert ended.code == 0, ended.text
+    assert [step.skipped for step in ended.steps] == [k == 2 for k in range(6)]
+    assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
+
+
 @pytest.mark.parametrize(("drawn_from", "same"), [(0, True), (1, False)])
 def test_a_generator_counts_if_a_forward_pass_draws_from_it(
     tmp_path: Path, drawn_from: int, same: bool
@@ -358,6 +376,24 @@ def test_an_exam_that_is_told_to_end_ends_its_launch(tmp_path: Path) -> None:
     assert not runs(trainer)
 
 
+def test_a_launch_that_is_broken_off_at_its_beginning_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A SIGTERM may come when the trainer has started and its examiner has not
+    yet taken note of it."""
+    begin, started = subprocess.Popen, []
+
+    def broken_off(*args: Any, **kwargs: Any) -> Any:
+        started.append(begin(*args, **kwargs))
+        raise SystemExit(143)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", broken_off)
+        with pytest.raises(SystemExit):
+            begun(tmp_path, "import time; time.sleep(600)").__enter__()
+    assert not psutil.pid_exists(started[0].pid)
+
+
 def test_processes_that_outlive_their_launcher_are_ended(
     tmp_path: Path,
 ) -> None:
@@ -390,6 +426,7 @@ def test_an_examiner_that_is_killed_leaves_nothing_training(
         "a = Adapter(Path(), 'a', lambda _: words, lambda _: [], {})\n"
         f"launch = Launch(Path({str(tmp_path / 'run')!r}))\n"
         "it = Launching(a, launch, [], {})\n"
+        "it.start()\n"
         "print(it.process.pid, flush=True)\n"
         "it.wait(600)\n"
     )

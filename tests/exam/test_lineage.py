@@ -112,6 +112,29 @@ def test_steps_that_the_scaler_skips_are_the_scalers() -> None:
     assert differences(lineage(skipping(0, 3)), again) == {}
 
 
+@pytest.mark.parametrize("last", [3, 5])
+@pytest.mark.parametrize("again", [0, 1, 2])
+def test_what_was_skipped_just_before_a_checkpoint_is_not_skipped_again(
+    last: int, again: int
+) -> None:
+    """Weights do not tell whether a checkpoint was saved before a step that the
+    scaler skipped, after it, or between two. The scale does. The first launch
+    ends there, or goes on and is killed."""
+    skipped = step(3, 0)._replace(skipped=True)
+
+    def skipping(first: int, last: int, skips: int) -> Ended:
+        ended = launched(first, last)
+        for steps in ended.ranks.values():
+            steps[3 - first : 3 - first] = [skipped] * skips
+        return ended
+
+    was = lineage(skipping(0, STEPS, 2))
+    now = lineage(skipping(0, last, 2), skipping(3, STEPS, again))
+    assert differences(was, now) == {}
+    worse = lineage(skipping(0, last, 2), skipping(3, STEPS, 3))
+    assert [*differences(was, worse)] == ["scaler"]
+
+
 def test_weights_that_stay_are_those_of_the_first_step_with_them() -> None:
     """Where a step changes nothing, as with a learning rate of 0, a launch goes
     on from the earliest step with its weights. So it does where the exam sees

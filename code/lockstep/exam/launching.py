@@ -47,6 +47,7 @@ class Step(NamedTuple):
     drew: tuple[int, ...]  # from which generators, while it computed
     scale: float | None  # of the gradient scaler
     skips: int = 0  # steps that the scaler skipped just before this one
+    earlier: int = 0  # the same, in the launch that this one's goes on from
 
     def random(self, generators: Container[int]) -> tuple[str, ...]:
         """The states of these `generators` that it went in with."""
@@ -121,15 +122,21 @@ class Launching:
         self.acceptor = threading.Thread(target=self.accept, daemon=True)
         self.acceptor.start()
         launch.run_dir.mkdir(parents=True, exist_ok=True)
+        self.env = os.environ | env | {ADDRESS: address, MARK: self.mark}
+        self.pid = 0  # of its process, once that is known
+        self.printed: list[bytes] = []
+
+    def start(self) -> None:
+        """By its command."""
         self.process = subprocess.Popen(
             self.ended.words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,  # a file could not grow on a "full disk"
             stderr=subprocess.STDOUT,
-            env=os.environ | env | {ADDRESS: address, MARK: self.mark},
+            env=self.env,
             start_new_session=True,
         )
-        self.printed: list[bytes] = []
+        self.pid = self.process.pid
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -216,7 +223,7 @@ class Launching:
         while self.left():
             self.end(signal.SIGKILL)
             time.sleep(0.05)
-        bury(self.before, self.process.pid)
+        bury(self.before, self.pid)
         # Else a thread waits in accept() for ever, by a number that the socket
         # of another launch may get.
         with suppress(OSError):
@@ -243,6 +250,7 @@ def launching(
     """A launch that is ended, whatever happens."""
     under_way = Launching(adapter, launch, acts, env)
     try:
+        under_way.start()
         yield under_way
     finally:
         under_way.close()

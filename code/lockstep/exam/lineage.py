@@ -8,7 +8,7 @@ that it goes on from.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 from .launching import Ended, Step
 
@@ -23,6 +23,8 @@ class Lineage:
 
     ranks: dict[int, list[Step]] = field(default_factory=dict)
     world: int = 0  # of the newest launch
+    trailing: dict[int, int] = field(default_factory=dict)
+    # ^ of each rank: steps that were skipped after its last one.
     resumed: list[int | None] = field(default_factory=list)
     # ^ for each launch after the first: the step that it went on from; None if
     # it began with weights that the run had never had, -1 if it took no step.
@@ -30,11 +32,13 @@ class Lineage:
     def add(self, ended: Ended) -> None:
         """One more launch."""
         new = {r: committed(s) for r, s in ended.ranks.items()}
+        if self.ranks and not new.get(0):
+            self.resumed.append(-1)
+            return
+        before = self.trailing
+        self.trailing = {r: trailing(s) for r, s in ended.ranks.items()}
         if not self.ranks:
             self.ranks, self.world = new, ended.world
-            return
-        if not new.get(0):
-            self.resumed.append(-1)
             return
         after = self.step_with(new[0][0].before["weights"])
         if after is not None and ended.world == self.world:
@@ -43,6 +47,11 @@ class Lineage:
                 after = None
         self.world = ended.world
         self.resumed.append(after)
+        for r, steps in self.ranks.items():
+            dropped = steps[after or 0 :]
+            skips = dropped[0].skips if dropped else before.get(r, 0)
+            if new.get(r):
+                new[r][0] = new[r][0]._replace(earlier=skips)
         kept = {r: steps[: after or 0] for r, steps in self.ranks.items()}
         absent = [ABSENT] * (after or 0)  # of ranks that are new
         self.ranks = {
@@ -93,6 +102,11 @@ def committed(steps: list[Step]) -> list[Step]:
             found.append(step._replace(skips=skips))
         skips = skips + 1 if step.skipped else 0
     return found
+
+
+def trailing(steps: list[Step]) -> int:
+    """How many it skipped last of all."""
+    return sum(1 for _ in takewhile(lambda s: s.skipped, reversed(steps)))
 
 
 def lineage(*launches: Ended) -> Lineage:
@@ -155,7 +169,9 @@ def compare_steps(
                 differ("rate", f"{where}: {rates[0]}, not {rates[1]}")
             if a.scale != b.scale:
                 differ("scaler", f"{where}: scale {b.scale}, not {a.scale}")
-            if a.skips != b.skips:
+            # Weights do not tell whether a launch goes on from before a skipped
+            # step or after it. The scale does.
+            if not b.skips <= a.skips <= b.skips + b.earlier:
                 said = f"the scaler skipped {b.skips} steps, not {a.skips}"
                 differ("scaler", f"before {where}: {said}")
             drew = {*a.drew, *b.drew}

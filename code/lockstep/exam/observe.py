@@ -145,6 +145,9 @@ class Observer:
             self.entering = {}
         if self.counts(optimizer):
             self.stepped = optimizer
+            # A fused optimizer is called all the same, and skips in its kernel.
+            if getattr(optimizer, "found_inf", 0):
+                return
             weights = [local(p).double() for p in self.model.parameters()]
             self.tell(
                 "step",
