@@ -70,6 +70,41 @@ def test_recorded_two_leave_samples_out_without_a_word() -> None:
     assert other["steps"][-1] == "exit code 0 after 12 steps"
 
 
+def test_recorded_one_gpu_answers_as_two_cpu_ranks_do() -> None:
+    """Of those that answered in both places, six trainers of six; but for
+    Accelerate's dropout, which a GPU draws from a generator of its own, and its
+    end of an epoch, which depends on the number of ranks."""
+    asked = [one for one in PEERS if one.gpu]
+    assert len(asked) == 6
+    other = {
+        (one.folder, name)
+        for one in asked
+        for name, answer in one.on_gpu().items()
+        if {answer, one.answers()[name]["answer"]} == {"passed", "failed"}
+    }
+    assert other == {("accelerate", "random"), ("accelerate", "boundary")}
+
+
+def test_recorded_ours_fail_nothing_on_a_gpu() -> None:
+    """The trainer goes on after a kill, with loader workers, and with the
+    random state of the device."""
+    ours = next(
+        one.of_one_rank("gpu") for one in PEERS if one.folder == "lockstep"
+    )
+    assert "failed" not in ours.values()
+    assert all(ours[q] == "passed" for q in ("kill", "workers", "random"))
+
+
+def test_recorded_cures_hold_on_a_gpu() -> None:
+    """With them nothing fails there that was asked; random states go on."""
+    cured = {one.folder: one.of_one_rank("gpu_mended") for one in PEERS}
+    cured = {name: answers for name, answers in cured.items() if answers}
+    assert len(cured) == 6
+    for name, answers in cured.items():
+        assert answers["random"] == "passed", name
+        assert "failed" not in answers.values(), name
+
+
 def test_what_has_no_cure_stays_failed() -> None:
     """Where the notes say that nothing mends a failure, it is none that the
     cures of others pass: torchtitan's hashes refuse a changed pickle, and who

@@ -489,6 +489,35 @@ def test_random_states_survive_their_file() -> None:
 
 
 @pytest.mark.usefixtures("own_state")
+def test_the_state_of_a_gpu_follows_its_rank_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four ranks on two machines of two GPUs each may go on on one of four: the
+    rank that had the first GPU there has the third here."""
+    states, mine = [0, 0, 0, 0], 0
+
+    def set_state(state: int) -> None:
+        states[mine] = state
+
+    def set_all(new: list[int]) -> None:
+        states[: len(new)] = new
+
+    for name, fake in {
+        "is_available": lambda: True,
+        "get_rng_state": lambda: states[mine],
+        "set_rng_state": set_state,
+        "get_rng_state_all": lambda: states[:2],
+        "set_rng_state_all": set_all,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    states[0] = 7
+    saved = rng_state()
+    states, mine = [0, 0, 0, 0], 2
+    set_rng_state(saved)
+    assert states == [0, 0, 7, 0]
+
+
+@pytest.mark.usefixtures("own_state")
 def test_ranks_are_seeded_apart_and_again_alike() -> None:
     drawn = []
     for key in [(0, 0), (0, 1), (1, 0), (0, 0, 5), (0, 1, 5), (0, 0, 6)]:

@@ -228,11 +228,11 @@ def seed_rank(*key: int) -> None:
 
 
 def rng_state() -> list[Any]:
-    """Python's, NumPy's, torch's and CUDA's, as tensors and plain data."""
+    """Python's, NumPy's, torch's and this rank's GPU's, as plain data."""
     numpy = np.random.get_state(legacy=False)
     numpy["state"]["key"] = numpy["state"]["key"].tolist()
-    return [random.getstate(), numpy,
-            torch.get_rng_state(), torch.cuda.get_rng_state_all()]
+    gpu = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
+    return [random.getstate(), numpy, torch.get_rng_state(), gpu]
 
 
 def set_rng_state(state: list[Any]) -> None:
@@ -240,7 +240,8 @@ def set_rng_state(state: list[Any]) -> None:
     random.setstate(state[0])
     np.random.set_state(state[1])
     torch.set_rng_state(state[2])
-    torch.cuda.set_rng_state_all(state[3])
+    for own in state[3]:
+        torch.cuda.set_rng_state(own)
 
 
 def weights_sha256(weights: dict[str, torch.Tensor]) -> str:

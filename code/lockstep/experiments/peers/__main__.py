@@ -23,20 +23,24 @@ from lockstep.experiments.record import about, gpu, write
 HOME = Path(__file__).parent
 EXAMPLES = HOME.parents[1] / "examples"
 FOLDER = Path(".cache/exam")
-Part = Literal["two", "four", "mended", "gpu", "gpu-mended"]
+Part = Literal["two", "four", "mended", "one", "gpu", "gpu-mended"]
 # Of two ranks everything is asked; of four, what more ranks could change.
 FOUR = frozenset(
     {"repeat", "ranks-differ", "goes-on", "exactly-once", "order", "random",
      "kill"}
 )  # fmt: skip
-# Of one GPU, what a device may change: what a step computes, and what has to go
-# on for the next one to be the same.
-GPU = frozenset(
+# Of one rank on a GPU, what a device may change: what a step computes, and what
+# has to go on for the next one to be the same. And the same on a CPU.
+ONE = frozenset(
     {"repeat", "batch", "reshuffled", "goes-on", "length", "exactly-once",
      "order", "rate", "optimizer", "buffers", "random", "ema", "end",
      "boundary", "kill", "twice", "workers", "scaler"}
 )  # fmt: skip
-ON_GPU: dict[Part, str] = {"gpu": "adapter.py", "gpu-mended": "mended.py"}
+ONE_RANK: dict[Part, str] = {
+    "one": "adapter.py",
+    "gpu": "adapter.py",
+    "gpu-mended": "mended.py",
+}
 
 
 def run(
@@ -53,12 +57,12 @@ def run(
         python: the interpreter of the peer's environment.
         only: ask these questions, print the answers and write nothing.
         parts: everything on two ranks; a few questions on four; everything of
-            the mended script on two; what a device may change on one GPU, of
-            either script. What was recorded of the others stays.
+            the mended script on two; what a device may change, on one rank, and
+            on one GPU of either script. What was recorded of the others stays.
         revision: of the code, where it is no checkout.
     """
     home = HOME / peer
-    if not {*ON_GPU}.isdisjoint(parts) and not torch.cuda.is_available():
+    if {"gpu", "gpu-mended"} & {*parts} and not torch.cuda.is_available():
         sys.exit("parts gpu and gpu-mended need a GPU, and torch sees none")
     if only:
         for name in "adapter.py", "mended.py":
@@ -79,13 +83,14 @@ def run(
         mends = {**about(()), "versions": versions(home, python)}
         mends["ranks 2"] = examined(mended, python, 2, frozenset())
         write(mends, home / "mended.json")
-    for part, script in ON_GPU.items():
+    for part, script in ONE_RANK.items():
         if part in parts and (home / script).exists():
-            on_gpu = {**about(()), "versions": versions(home, python)}
-            on_gpu["revision"] = revision or on_gpu["revision"]
-            on_gpu["gpu"] = gpu()
-            on_gpu["ranks 1"] = examined(home / script, python, 1, GPU)
-            write(on_gpu, home / f"{part}.json")
+            one = {**about(()), "versions": versions(home, python)}
+            one["revision"] = revision or one["revision"]
+            if on_gpu := part != "one":
+                one["gpu"] = gpu()
+            one["ranks 1"] = examined(home / script, python, 1, ONE, on_gpu)
+            write(one, home / f"{part}.json")
     return render()
 
 
@@ -128,11 +133,15 @@ def again(
 
 
 def examined(
-    adapter: Path, python: str, ranks: int, only: frozenset[str]
+    adapter: Path,
+    python: str,
+    ranks: int,
+    only: frozenset[str],
+    on_gpu: bool = False,
 ) -> dict[str, Any]:
-    """The answers, also on the terminal. Several ranks run on the CPU, also
-    where there are GPUs."""
-    if ranks > 1:
+    """The answers, also on the terminal. On the CPU even where there are GPUs,
+    unless `on_gpu`."""
+    if not on_gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     launch = Launch(Path(), ranks=ranks, python=python)
     name = f"runs-{adapter.parent.name}-{adapter.stem}"

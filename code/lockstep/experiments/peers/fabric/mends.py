@@ -51,15 +51,18 @@ class Random:
 
     def state_dict(self) -> dict[str, list[Any]]:
         states: list[Any] = [None] * self.world
-        mine = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
+        mine = [torch.get_rng_state()]
+        if torch.cuda.is_available():
+            mine.append(torch.cuda.get_rng_state())
         dist.all_gather_object(states, mine)
         return {"ranks": states}
 
     def load_state_dict(self, state: dict[str, list[Any]]) -> None:
         if len(state["ranks"]) == self.world:  # else as at the beginning
-            cpu, *gpus = state["ranks"][self.rank]
+            cpu, *gpu = state["ranks"][self.rank]
             torch.set_rng_state(cpu)
-            torch.cuda.set_rng_state_all(gpus)
+            for own in gpu:
+                torch.cuda.set_rng_state(own)
 
 
 def add(

@@ -48,7 +48,9 @@ class Resume(L.Callback):
         self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]
     ) -> None:
         states: list[Any] = [None] * trainer.world_size
-        mine = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
+        mine = [torch.get_rng_state()]
+        if torch.cuda.is_available():
+            mine.append(torch.cuda.get_rng_state())
         dist.all_gather_object(states, mine)
         checkpoint |= {"random": states, "run": self.run}
 
@@ -64,9 +66,10 @@ class Resume(L.Callback):
         Trainer's handler, which broadcasts."""
         signal.signal(signal.SIGTERM, self.on_sigterm)
         if self.states and len(self.states) == trainer.world_size:
-            cpu, *gpus = self.states[trainer.global_rank]
+            cpu, *gpu = self.states[trainer.global_rank]
             torch.set_rng_state(cpu)
-            torch.cuda.set_rng_state_all(gpus)
+            for own in gpu:
+                torch.cuda.set_rng_state(own)
         else:
             step = trainer.global_step  # on another world size
             torch.manual_seed(hash((self.seed, step, trainer.global_rank)))

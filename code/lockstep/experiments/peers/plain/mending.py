@@ -42,24 +42,27 @@ class SharedBatches(Sampler[list[int]]):
 
 
 class RandomStates(Stateful):
-    """Every rank's states of torch's generators, of the CPU and of GPUs, alike
+    """Every rank's states of torch's generators, the CPU's and its GPU's, alike
     on all ranks, so that it does not matter whose copy DCP keeps."""
 
     def state_dict(self) -> dict[str, Any]:
         states: list[Any] = [None] * dist.get_world_size()
-        mine = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
+        mine = [torch.get_rng_state()]
+        if torch.cuda.is_available():
+            mine.append(torch.cuda.get_rng_state())
         dist.all_gather_object(states, [bytes(s.tolist()) for s in mine])
         return {"states": states}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         states = state_dict["states"]
         if len(states) == dist.get_world_size():
-            cpu, *gpus = (
+            cpu, *gpu = (
                 torch.tensor([*state], dtype=torch.uint8)
                 for state in states[dist.get_rank()]
             )
             torch.set_rng_state(cpu)
-            torch.cuda.set_rng_state_all(gpus)
+            for own in gpu:
+                torch.cuda.set_rng_state(own)
 
 
 class SameRun(Stateful):
