@@ -462,7 +462,7 @@ def on_gpu(found: dict[str, Any]) -> str:
         if not here and not cured:
             continue
         cpu, both = one.of_one_rank("one"), {"passed", "failed"}
-        asked = [n for n in here if {here[n], cpu[n]} <= both]
+        asked = [n for n in here if {here[n], cpu.get(n)} <= both]
         other = [n for n in asked if here[n] != cpu[n]]
         rows.append(
             [
@@ -481,8 +481,9 @@ def cures_hold(answers: dict[str, str]) -> str:
     """How many questions pass, of those that apply; and which has no answer."""
     apply = [n for n, a in answers.items() if a != "not applicable"]
     passed = [n for n in apply if answers[n] == "passed"]
-    left = ", ".join(f"`{n}`: ?" for n in apply if n not in passed)
-    return f"{len(passed)} of {len(apply)}" + f" ({left})" * bool(left)
+    left = ", ".join(f"`{n}`" for n in apply if n not in passed)
+    told = f" (no answer: {left})" * bool(left)
+    return f"{len(passed)} of {len(apply)}{told}"
 
 
 def gpu(found: dict[str, Any]) -> str:
@@ -548,18 +549,18 @@ def failure(one: Peer, what: Failure) -> str:
     """A folded paragraph: what was seen, the threads, and the cure."""
     title = next(q.title for q in QUESTIONS if q.id == what.question)
     answer = one.answers().get(what.question)
-    said = ""
+    said, how = "", "Follows" if what.follows else "Failed"
     if answer:
         seen = textwrap.shorten(
             answer["said"].rstrip(" ."), 160, placeholder=" …"
         )
         said = f"*The exam saw:* {seen}."
         if answer["answer"] == "not run":
-            title += " (failed in some tries)"
+            how += " in some tries"
     if what.on_cpu_only:
-        title += " (on CPUs only)"
+        how += " on CPUs only"
     if what.documented:
-        title += " (that it is so is documented)"
+        how += " (documented)"
     threads = " ".join(thread(u) for u in what.upstream)
     paragraphs = [
         what.seen.strip(),
@@ -569,8 +570,7 @@ def failure(one: Peer, what: Failure) -> str:
         f"`make exam PEER={one.folder} ONLY={what.question}`",
     ]
     body = "".join(f"\n\n    {p}" for p in paragraphs if p)
-    said = "Follows" if what.follows else "Failed"
-    return f'??? failure "{said}: {title}"{body}'
+    return f'??? failure "{how}: {title}"{body}'
 
 
 def tried(one: Peer, what: Failure) -> str:
@@ -578,6 +578,8 @@ def tried(one: Peer, what: Failure) -> str:
     answer = one.answers(mended=True).get(what.question)
     if what.uncured:
         return ""
+    if one.of_one_rank("gpu_mended").get(what.question) == "passed":
+        return "*Tried, on one GPU as well: it passes.*"
     if answer is None:
         return "*Not tried yet.*"
     return {
