@@ -467,13 +467,18 @@ def on_gpu(found: dict[str, Any]) -> str:
         rows.append(
             [
                 SHORT[one.folder],
-                f"{len(asked) - len(other)} of {len(asked)}" if here else "–",
+                f"{len(asked) - len(other)} of {len(asked)}"
+                if here
+                else "not finished",
                 ", ".join(f"`{n}`: {here[n]}" for n in other)
-                or ("none" if here else "–"),
-                cures_hold(cured) if cured else "–",
+                or ("none" if here else "not finished"),
+                cures_hold(cured) if cured else "has none",
             ]
         )
-    head = ["trainer", "same answer", "other answer", "passed with our cures"]
+    head = [
+        "trainer", "as on a CPU", "otherwise",
+        "passed on the GPU with our cures",
+    ]  # fmt: skip
     return table(head, rows, "---")
 
 
@@ -488,13 +493,13 @@ def cures_hold(answers: dict[str, str]) -> str:
 
 def gpu(found: dict[str, Any]) -> str:
     """On which, with what."""
-    records = [one.gpu or one.gpu_mended for one in found["peers"]]
+    records = [r for p in found["peers"] if (r := p.gpu or p.gpu_mended)]
+    versions = {name: v for r in records for name, v in r["versions"].items()}
+    packages = ", ".join(f"{name} {v}" for name, v in versions.items())
     said = dict.fromkeys(
-        f"{r['gpu']['name']} with CUDA {r['gpu']['cuda']},"
-        f" torch {r['versions']['torch']}, {r['date']}, revision"
-        f" `{r['revision']}`"
+        f"{r['gpu']['name']} with CUDA {r['gpu']['cuda']}; {packages};"
+        f" {r['date']}, revision `{r['revision']}`"
         for r in records
-        if r
     )
     return "; ".join(said) + ".\n"
 
@@ -578,7 +583,8 @@ def tried(one: Peer, what: Failure) -> str:
     answer = one.answers(mended=True).get(what.question)
     if what.uncured:
         return ""
-    if one.of_one_rank("gpu_mended").get(what.question) == "passed":
+    on_gpu = one.of_one_rank("gpu"), one.of_one_rank("gpu_mended")
+    if [a.get(what.question) for a in on_gpu] == ["failed", "passed"]:
         return "*Tried, on one GPU as well: it passes.*"
     if answer is None:
         return "*Not tried yet.*"
