@@ -101,8 +101,7 @@ def write_file(path: Path, data: bytes) -> Manifest:
 
 def sync(path: Path) -> None:
     """Wait until a file, or a directory's list of names, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    os.fsync(handle)
+    os.fsync(handle := os.open(path, os.O_RDONLY))
     os.close(handle)
 
 
