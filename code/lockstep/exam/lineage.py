@@ -8,7 +8,7 @@ that it goes on from.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
 
 from .launching import Ended, Step
 
@@ -31,12 +31,13 @@ class Lineage:
 
     def add(self, ended: Ended) -> None:
         """One more launch."""
-        new = {r: committed(s) for r, s in ended.ranks.items()}
+        told = {r: committed(s) for r, s in ended.ranks.items()}
+        new = {r: steps for r, (steps, _) in told.items()}
         if self.ranks and not new.get(0):
             self.resumed.append(-1)
             return
         before = self.trailing
-        self.trailing = {r: trailing(s) for r, s in ended.ranks.items()}
+        self.trailing = {r: skips for r, (_, skips) in told.items()}
         if not self.ranks:
             self.ranks, self.world = new, ended.world
             return
@@ -93,20 +94,16 @@ class Lineage:
         )
 
 
-def committed(steps: list[Step]) -> list[Step]:
-    """Those that the gradient scaler did not skip, with how many it did."""
+def committed(steps: list[Step]) -> tuple[list[Step], int]:
+    """Those that the gradient scaler did not skip, each with how many it did
+    just before; and how many it skipped after the last one."""
     found: list[Step] = []
     skips = 0
     for step in steps:
         if not step.skipped:
             found.append(step._replace(skips=skips))
         skips = skips + 1 if step.skipped else 0
-    return found
-
-
-def trailing(steps: list[Step]) -> int:
-    """How many it skipped last of all."""
-    return sum(1 for _ in takewhile(lambda s: s.skipped, reversed(steps)))
+    return found, skips
 
 
 def lineage(*launches: Ended) -> Lineage:

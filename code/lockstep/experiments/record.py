@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import torch
 
 PACKAGES = "torch", "accelerate", "lightning-fabric", "torchdata", "numpy"
 
@@ -57,8 +56,12 @@ def revision(folder: Path) -> str:
 
 
 def gpu() -> dict[str, str | int | None]:
-    """The name, bytes of memory and CUDA version of the first; RuntimeError if
-    there is none."""
+    """The name, bytes of memory and CUDA version of the first; nothing, where
+    torch sees none."""
+    import torch  # takes a second, which few results need
+
+    if not torch.cuda.is_available():
+        return {}
     machine = torch.cuda.get_device_properties(0)
     return {
         "name": machine.name,

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 import tyro
 
 from lockstep.exam.adapter import Launch, load
@@ -36,11 +35,15 @@ ONE = frozenset(
      "order", "rate", "optimizer", "buffers", "random", "ema", "end",
      "boundary", "kill", "twice", "workers", "scaler"}
 )  # fmt: skip
-ONE_RANK: dict[Part, str] = {
-    "one": "adapter.py",
-    "gpu": "adapter.py",
-    "gpu-mended": "mended.py",
+# The parts with a file of their own: which script, on how many ranks, is asked
+# what; nothing means everything.
+OWN: dict[Part, tuple[str, int, frozenset[str]]] = {
+    "mended": ("mended.py", 2, frozenset()),
+    "one": ("adapter.py", 1, ONE),
+    "gpu": ("adapter.py", 1, ONE),
+    "gpu-mended": ("mended.py", 1, ONE),
 }
+ON_GPU = {"gpu", "gpu-mended"}
 
 
 def run(
@@ -62,7 +65,7 @@ def run(
         revision: of the code, where it is no checkout.
     """
     home = HOME / peer
-    if {"gpu", "gpu-mended"} & {*parts} and not torch.cuda.is_available():
+    if ON_GPU & {*parts} and not gpu():
         sys.exit("parts gpu and gpu-mended need a GPU, and torch sees none")
     if only:
         for name in "adapter.py", "mended.py":
@@ -79,18 +82,14 @@ def run(
         found["ranks 4"] = examined(home / "adapter.py", python, 4, FOUR)
         found["ranks 4"]["revision"] = now["revision"]
     write(found, path)
-    if "mended" in parts and (mended := home / "mended.py").exists():
-        mends = {**about(()), "versions": versions(home, python)}
-        mends["ranks 2"] = examined(mended, python, 2, frozenset())
-        write(mends, home / "mended.json")
-    for part, script in ONE_RANK.items():
+    for part, (script, ranks, asked) in OWN.items():
         if part in parts and (home / script).exists():
-            one = {**about(()), "versions": versions(home, python)}
-            one["revision"] = revision or one["revision"]
-            if on_gpu := part != "one":
-                one["gpu"] = gpu()
-            one["ranks 1"] = examined(home / script, python, 1, ONE, on_gpu)
-            write(one, home / f"{part}.json")
+            own = {**about(()), "versions": versions(home, python)}
+            own["revision"] = revision or own["revision"]
+            if on_gpu := part in ON_GPU:
+                own["gpu"] = gpu()
+            answers = examined(home / script, python, ranks, asked, on_gpu)
+            write(own | {f"ranks {ranks}": answers}, home / f"{part}.json")
     return render()
 
 
