@@ -8,29 +8,41 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from lockstep.practice import origins
 from lockstep.practice.admission import admitted
-from lockstep.practice.bank import Admitted, Asked, load
-from lockstep.practice.core import core
+from lockstep.practice.bank import (
+    CANDIDATES,
+    QUESTIONS,
+    Admitted,
+    Asked,
+    ids,
+    load,
+)
+from lockstep.practice.core import CORE, core
 from lockstep.practice.evidence import missing
 from lockstep.practice.figures import computed
-from lockstep.practice.origins import given
+from lockstep.practice.origins import given, vet_again
 
 from .specimen import core_specimen, specimen, written
 
-QUESTIONS: dict[str, Asked] = {
-    **load(),
-    **admitted(),
-    **core(),
-    "specimen": specimen(),
-    "core-specimen": core_specimen(),
-}
-each = pytest.mark.parametrize("one", QUESTIONS.values(), ids=QUESTIONS)
+SPECIMENS = {"specimen": specimen, "core-specimen": core_specimen}
+each = pytest.mark.parametrize(
+    "name", [*ids(CANDIDATES), *ids(QUESTIONS), *ids(CORE), *SPECIMENS]
+)
+
+
+def question(name: str) -> Asked:
+    """The question of that id."""
+    if make := SPECIMENS.get(name):
+        return make()
+    every: dict[str, Asked] = {**load(), **admitted(), **core()}
+    return every[name]
 
 
 @each
-def test_what_holds_an_answer_is_there(one: Asked) -> None:
+def test_what_holds_an_answer_is_there(name: str) -> None:
     """Each test, page, lab, drill and bug that its evidence names."""
-    assert list(missing(one)) == []
+    assert list(missing(question(name))) == []
 
 
 def texts(found: Any) -> Iterator[str]:
@@ -39,17 +51,54 @@ def texts(found: Any) -> Iterator[str]:
         yield found
     if isinstance(found, dict):
         found = list(found.values())
-    if isinstance(found, list):
+    if isinstance(found, list | tuple):
         for part in found:
             yield from texts(part)
 
 
 @each
-def test_its_figures_can_be_computed(one: Asked) -> None:
-    for text in texts(one.model_dump()):
+def test_its_figures_can_be_computed(name: str) -> None:
+    one = question(name)
+    dumped = list(texts(one.model_dump()))
+    assert one.pushbacks[0].reply in dumped
+    for text in dumped:
         assert computed(text, "", **given(""))
     for plan in one.evidence.plans:
         assert computed(f"{{{{ {plan} }}}}", "")
+
+
+def test_a_question_is_parsed_and_vetted_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Loading the bank again parses no file and vets no answer, and what is
+    shared cannot be changed."""
+    core(), admitted()
+    monkeypatch.setattr(yaml, "load", None)
+    monkeypatch.setattr(origins, "typed", None)
+    one = next(iter(core().values()))
+    assert next(iter(core().values())) is one
+    core().clear()  # a dictionary of the caller's own
+    assert admitted()
+    with pytest.raises(ValidationError, match="frozen"):
+        one.title = "Other"
+    with pytest.raises(AttributeError, match="append"):
+        one.pushbacks.append(one.pushbacks[0])  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="item assignment"):
+        one.scored["staff"] = "Other"  # type: ignore[index]
+
+
+def test_a_page_that_has_changed_is_compared_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A build vets answers again: a page that one cites may have changed."""
+    admitted()
+    monkeypatch.setattr(origins, "typed", lambda _: iter(["say: 2 is typed"]))
+    assert admitted()
+    vet_again()
+    with pytest.raises(ValueError, match=r"\.yml: say: 2 is typed$"):
+        admitted()
+    monkeypatch.undo()
+    assert admitted()
 
 
 def test_no_question_is_both_on_trial_and_admitted() -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from select import select
 
@@ -31,15 +32,16 @@ from lockstep.practice.cards import (
     Progress,
     cards,
     chosen,
+    computed_card,
     drawn,
     graded,
+    listed,
     read,
     write,
 )
 from lockstep.practice.kinds import KINDS
 from tests.conftest import ROOT
 
-ALL = cards(bank.load().values())
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 LEAVES = KeyboardInterrupt, EOFError
 # The browser's scheduler on the same grades, each when the card is due.
@@ -59,13 +61,19 @@ for (const grades of JSON.parse(process.argv[1])) {
 """
 
 
+@cache
+def every() -> list[Card]:
+    """The cards of the questions on trial, and all that are no questions."""
+    return cards(bank.load().values())
+
+
 def test_every_sort_of_card_is_there_whole() -> None:
-    assert {card.sort for card in ALL} == {*SORTS}
-    assert len({card.id for card in ALL}) == len(ALL)
-    prompts = [card for card in ALL if card.sort == "prompt"]
+    assert {card.sort for card in every()} == {*SORTS}
+    assert len({card.id for card in every()}) == len(every())
+    prompts = [card for card in every() if card.sort == "prompt"]
     page = (ROOT / "docs/practice/mock-prompts.md").read_text("utf-8")
     assert len(prompts) == page.count('??? question "First move"') >= 16
-    for card in ALL:
+    for card in every():
         assert card.topic in TOPICS
         assert card.title
         text = card.front + card.back
@@ -78,15 +86,33 @@ def test_every_sort_of_card_is_there_whole() -> None:
         assert not re.search(r"{{|{%|<a |<!--|\]\((?!https?:)", text), card.id
 
 
+def test_a_quiz_computes_the_cards_that_it_shows_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quiz starts without vetting the bank or computing its figures."""
+    computed: list[str] = []
+
+    def counted(card: Card) -> Card:
+        computed.append(card.id)
+        return computed_card(card)
+
+    monkeypatch.setattr("lockstep.practice.origins.typed", None)
+    monkeypatch.setattr("lockstep.practice.cards.computed_card", counted)
+    table = Table(tmp_path / "cards.json", chosen(listed(), kind="question"))
+    table.sit(["", "3", "q"])
+    assert len(computed) == 2
+    assert "{{" not in table.written.getvalue()
+
+
 def test_filters_choose() -> None:
-    assert chosen(ALL) == ALL
-    memory = chosen(ALL, topic="memory")
+    assert chosen(every()) == every()
+    memory = chosen(every(), topic="memory")
     assert {card.topic for card in memory} == {"memory"}
     assert {"question", "estimate"} == {card.sort for card in memory}
-    staff = chosen(ALL, level="staff")
+    staff = chosen(every(), level="staff")
     assert {card.level for card in staff} == {"staff"}
-    assert len(chosen(ALL, kind="estimate")) == len(KINDS)
-    [one] = chosen(ALL, kind="ring-seconds")
+    assert len(chosen(every(), kind="estimate")) == len(KINDS)
+    [one] = chosen(every(), kind="ring-seconds")
     assert one.id == "estimate:ring-seconds"
     for no in (
         {"topic": "weather"},
@@ -95,7 +121,7 @@ def test_filters_choose() -> None:
         {"kind": "estimate", "level": "staff"},
     ):
         with pytest.raises(PlanError, match=r"^there is no|^no card has"):
-            chosen(ALL, **no)
+            chosen(every(), **no)
 
 
 @pytest.mark.usefixtures("node_modules")
@@ -212,7 +238,7 @@ class Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    some = [card for card in ALL if card.sort == "prompt"][:2]
+    some = [card for card in every() if card.sort == "prompt"][:2]
     return Table(tmp_path / "cards.json", some)
 
 
@@ -258,14 +284,14 @@ def test_who_leaves_keeps_every_grade(
 
 
 def test_an_estimate_is_checked_and_proposes_its_grade(tmp_path: Path) -> None:
-    table = Table(tmp_path / "cards.json", chosen(ALL, kind="mtbf"))
+    table = Table(tmp_path / "cards.json", chosen(every(), kind="mtbf"))
     assert table.sit(["many", "1 s", ""]) == 0
     assert "many is no estimate here" in table.said
     assert "too low, not within a factor of 1.5" in table.said
     assert "(Enter is 1)" in table.asked[-1]
     known = read(table.path).cards["estimate:mtbf"]
     assert (known.due - known.last_review) == timedelta(minutes=1)
-    again = Table(tmp_path / "other.json", chosen(ALL, kind="mtbf"))
+    again = Table(tmp_path / "other.json", chosen(every(), kind="mtbf"))
     _, given = drawn(again.some[0], random.Random(1).randrange(1_000_000))
     assert again.sit([f"{given['value']} s", ""]) == 0
     assert "right on it" in again.said

@@ -6,21 +6,24 @@ import pytest
 from pydantic import ValidationError
 
 from lockstep.practice.admission import admitted
-from lockstep.practice.core import Core, core
+from lockstep.practice.bank import ids
+from lockstep.practice.core import CORE, Core, core
 from lockstep.practice.origins import typed
 
 from .specimen import CORE_FILE, core_specimen, written
 
+each = pytest.mark.parametrize("name", ids(CORE))
 
-@pytest.mark.parametrize("one", core().values(), ids=core())
-def test_it_takes_a_minute_to_a_minute_and_a_half(one: Core) -> None:
+
+@each
+def test_it_takes_a_minute_to_a_minute_and_a_half(name: str) -> None:
     """At 150 words a minute, marks of proof left out."""
-    assert 55 <= one.seconds <= 92
+    assert 55 <= core()[name].seconds <= 92
 
 
-@pytest.mark.parametrize("one", core().values(), ids=core())
-def test_what_sharpens_it_is_admitted(one: Core) -> None:
-    assert {*one.sharpened} <= admitted().keys()
+@each
+def test_what_sharpens_it_is_admitted(name: str) -> None:
+    assert {*core()[name].sharpened} <= admitted().keys()
 
 
 def test_marks_are_not_spoken() -> None:

@@ -63,7 +63,7 @@ def quiz(
 
     if count < 1:
         raise PlanError(f"--count is {count}; it must be 1 or more")
-    some = cards.chosen(cards.cards(), topic, level, kind)
+    some = cards.chosen(cards.listed(), topic, level, kind)
     path = progress or user_data_path("lockstep") / "cards.json"
     known = cards.read(path) if path.exists() else cards.Progress()
     if take or give:
@@ -164,6 +164,7 @@ def turn(
     given = None
     if card.sort == "estimate":
         card, given = cards.drawn(card, numbers.randrange(SEEDS))
+    card = cards.computed_card(card)
     named = ", ".join(filter(None, [cards.TOPICS[card.topic], card.level]))
     console.print(Rule(named, align="left"))
     console.print(Markdown(f"**{card.title}**\n\n{card.front}"))

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal, TypeVar
 
 import yaml
@@ -25,6 +27,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    WrapSerializer,
     model_validator,
 )
 
@@ -92,11 +95,20 @@ def _known(name: str) -> str:
 
 
 class Strict(BaseModel):
-    """What a file may hold: these fields and no others."""
+    """What a file may hold: these fields and no others. All callers share one
+    object, so its sequences are tuples and its mappings are `Fixed`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+# A mapping that nobody can change.
+Fixed = Annotated[
+    Mapping[Key, Value],
+    AfterValidator(MappingProxyType),
+    WrapSerializer(lambda given, write: write(dict(given))),
+]
 Address = Annotated[str, Field(pattern=r"^https://\S+$")]
 
 
@@ -112,7 +124,7 @@ class Pushback(Strict):
 
     ask: Annotated[str, words(30)]
     reply: Annotated[str, words(60)]
-    then: list[Pushback] = []
+    then: tuple[Pushback, ...] = ()
 
 
 class Source(Strict):
@@ -125,13 +137,13 @@ class Source(Strict):
 class Evidence(Strict):
     """What holds the answer."""
 
-    tests: list[str] = []  # tests/…/test_x.py::test_name
-    pages: list[str] = []  # concepts/memory.md#state
-    labs: list[str] = []  # 08
-    drills: list[str] = []
-    bugs: list[str] = []
-    plans: list[str] = []  # the planner's answers that the text quotes
-    sources: list[Source] = []
+    tests: tuple[str, ...] = ()  # tests/…/test_x.py::test_name
+    pages: tuple[str, ...] = ()  # concepts/memory.md#state
+    labs: tuple[str, ...] = ()  # 08
+    drills: tuple[str, ...] = ()
+    bugs: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()  # the planner's answers that the text quotes
+    sources: tuple[Source, ...] = ()
 
     @model_validator(mode="after")
     def _some(self) -> Evidence:
@@ -149,7 +161,7 @@ class Asked(Strict):
     level: Level
     title: str = Field(max_length=60)
     question: Annotated[str, words(70)]
-    pushbacks: list[Pushback] = Field(min_length=1)
+    pushbacks: tuple[Pushback, ...] = Field(min_length=1)
     evidence: Evidence
 
     def answers(self) -> Iterator[tuple[str, str, str]]:
@@ -193,7 +205,7 @@ class Question(Asked):
 
 
 def replies(
-    pushed: list[Pushback], place: str, asked: str
+    pushed: Iterable[Pushback], place: str, asked: str
 ) -> Iterator[tuple[str, str, str]]:
     """The replies of pushbacks, as `Asked.answers` gives them."""
     for number, one in enumerate(pushed, 1):
@@ -226,7 +238,7 @@ class Comparison(Strict):
     reason: Annotated[str, words(60)]
 
 
-def _preferred(found: list[Comparison]) -> list[Comparison]:
+def _preferred(found: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
     won = sum(one.winner == "ours" for one in found)
     if won < 4:
         raise ValueError(
@@ -242,7 +254,7 @@ def _preferred(found: list[Comparison]) -> list[Comparison]:
 
 
 Comparisons = Annotated[
-    list[Comparison],
+    tuple[Comparison, ...],
     Field(min_length=5, max_length=5),
     AfterValidator(_preferred),
 ]
@@ -257,7 +269,7 @@ class Trials(Strict):
     # search for the question's words finds and that commit themselves. Who
     # judged is a large language model in either case.
     by: Literal["large language model", "published text"]
-    answers: list[Tried] = Field(min_length=3, max_length=3)
+    answers: tuple[Tried, ...] = Field(min_length=3, max_length=3)
     best: Best
     comparisons: Comparisons
 
@@ -304,27 +316,51 @@ def load(folder: Path = CANDIDATES) -> dict[str, Question]:
     return loaded(folder, Question)
 
 
-def loaded(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
+@cache  # by the text, so an edit is seen at the next call
+def parsed(name: str, text: str, kind: type[Kind]) -> Kind:
+    """The question in a file of that name and text.
+
+    Raises:
+        ValueError: there is none; says why.
+    """
+    try:
+        one = kind.model_validate(yaml.load(text, LOADER))
+    except ValidationError as error:
+        raise ValueError(f"{name}: {_line(error)}") from None
+    except (ValueError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise ValueError(f"{name}: {why}") from None
+    if f"{one.id}.yml" != name:
+        raise ValueError(f"{name}: its id is {one.id}")
+    return one
+
+
+def loaded(
+    folder: Path, kind: type[Kind], read: Callable[..., Kind] = parsed
+) -> dict[str, Kind]:
     """All questions of a kind in a folder, by id, in the order of topics.
+
+    Args:
+        read: what to make of a file's name, its text and the kind.
 
     Raises:
         ValueError: a file holds none; says which, and why.
     """
-    found = []
-    for path in sorted(folder.glob("*.yml")):
-        try:
-            given = yaml.load(path.read_text("utf-8"), LOADER)
-            one = kind.model_validate(given)
-        except ValidationError as error:
-            raise ValueError(f"{path.name}: {_line(error)}") from None
-        except (ValueError, yaml.YAMLError) as error:
-            why = " ".join(str(error).split())
-            raise ValueError(f"{path.name}: {why}") from None
-        if one.id != path.stem:
-            raise ValueError(f"{path.name}: its id is {one.id}")
-        found.append(one)
+    found = [
+        read(path.name, path.read_text("utf-8"), kind)
+        for path in _files(folder)
+    ]
     found.sort(key=lambda one: (list(TOPICS).index(one.topic), one.id))
     return {one.id: one for one in found}
+
+
+def ids(folder: Path) -> list[str]:
+    """The ids of a folder's questions, by their files' names: none is read."""
+    return [path.stem for path in _files(folder)]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.yml"))
 
 
 def _line(error: ValidationError) -> str:

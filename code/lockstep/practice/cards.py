@@ -26,8 +26,7 @@ from lockstep.planner.figures import PlanError
 from lockstep.practice.figures import computed
 
 from . import bank, rubric
-from .admission import admitted
-from .core import core
+from .core import CORE, Core
 from .estimates import generate
 from .kinds import KINDS
 from .origins import DOCS, given, quoted
@@ -66,10 +65,33 @@ def cards(questions: Iterable[bank.Asked] | None = None) -> list[Card]:
     Raises:
         ValueError: a question is not whole, or a figure cannot be computed.
     """
-    if questions is None:
-        questions = [*core().values(), *admitted().values()]
+    return [computed_card(one) for one in listed(questions)]
+
+
+def listed(questions: Iterable[bank.Asked] | None = None) -> list[Card]:
+    """The same cards before their figures are computed: enough to choose from.
+
+    Raises:
+        ValueError: a question is not whole.
+    """
+    if questions is None:  # only the site's build and the tests vet them
+        questions = [
+            *bank.loaded(CORE, Core).values(),
+            *bank.loaded(bank.QUESTIONS, bank.Admitted).values(),
+        ]
     found = map(_question, questions)
     return [*found, *_prompts(), *map(_estimate, KINDS)]
+
+
+def computed_card(card: Card) -> Card:
+    """A listed card with the figures of its texts.
+
+    Raises:
+        ValueError: a figure cannot be computed.
+    """
+    if card.sort != "question":
+        return card
+    return replace(card, front=plain(card.front), back=plain(card.back))
 
 
 def chosen(
@@ -115,8 +137,8 @@ def _question(one: bank.Asked) -> Card:
         topic=one.topic,
         level=one.level,
         title=one.title,
-        front=plain(one.question),
-        back=plain(text),
+        front=one.question,
+        back=text,
     )
 
 

@@ -20,6 +20,7 @@ from .bank import (
     Asked,
     Best,
     Comparisons,
+    Fixed,
     Strict,
     replies,
     spoken,
@@ -99,15 +100,15 @@ class Core(Asked):
         "incident",
     ]
     question: Annotated[str, words(70), sentences(3)]
-    ask_back: list[Annotated[str, words(30)]] = Field(min_length=1)
+    ask_back: tuple[Annotated[str, words(30)], ...] = Field(min_length=1)
     answer: Annotated[str, words(220)]  # as it is spoken in 60 to 90 seconds
     draw: str  # a diagram, or a calculation step by step
     weak: Weak
     staff: Annotated[str, words(80)]
     principal: Annotated[str, words(80)]
-    scored: dict[Level, Annotated[str, words(40)]]  # what one can observe
-    asked: list[Trace] = Field(min_length=2)
-    sharpened: list[str] = Field(default_factory=list)  # ids of traps
+    scored: Fixed[Level, Annotated[str, words(40)]]  # what one can observe
+    asked: tuple[Trace, ...] = Field(min_length=2)
+    sharpened: tuple[str, ...] = ()  # ids of traps
     trials: Trials
 
     @model_validator(mode="after")

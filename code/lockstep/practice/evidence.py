@@ -14,9 +14,10 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from xml.etree import ElementTree
 
 from markdown.extensions.toc import slugify
@@ -75,16 +76,20 @@ def _functions(path: Path) -> set[str]:
     return found
 
 
-def headings(page: Path) -> dict[str, str]:
+def headings(page: Path) -> Mapping[str, str]:
     """The anchors of a page with the text of its headings, in order; then
     those of other things."""
-    text = page.read_text("utf-8") if page.is_file() else ""
+    return _headings(page.read_text("utf-8")) if page.is_file() else {}
+
+
+@cache  # by the text, so an edit is seen at the next call
+def _headings(text: str) -> Mapping[str, str]:
     found = {
         anchor or slugify(title, "-"): title
         for title, anchor in _HEADING.findall(text)
     }
     others = (name for name in _ID.findall(text) if name not in found)
-    return found | dict.fromkeys(others, "")
+    return MappingProxyType(found | dict.fromkeys(others, ""))
 
 
 def outcomes(reports: Iterable[Path]) -> dict[str, list[str]]:

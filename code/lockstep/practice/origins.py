@@ -33,7 +33,7 @@ from jinja2 import TemplateError, nodes
 from lockstep.planner.figures import Figure, Formula
 from lockstep.practice.figures import ENVIRONMENT, Shown, computed
 
-from .bank import MARK, Asked, Kind, loaded
+from .bank import MARK, Asked, Kind, loaded, parsed
 
 PACKAGE = Path(__file__).parents[1]
 ROOT = Path(__file__).parents[3]
@@ -101,11 +101,20 @@ def vetted(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
         ValueError: a file holds none, or, in a checkout, one with a number that
             is typed; says which, and why.
     """
-    found = loaded(folder, kind)
-    for name, one in found.items():
-        if CHECKOUT and (bad := list(typed(one))):
-            raise ValueError(f"{name}.yml: {bad[0]}")
-    return found
+    return loaded(folder, kind, _sound)
+
+
+@cache
+def _sound(name: str, text: str, kind: type[Kind]) -> Kind:
+    one = parsed(name, text, kind)
+    if CHECKOUT and (bad := next(typed(one), None)):
+        raise ValueError(f"{name}: {bad}")
+    return one
+
+
+def vet_again() -> None:
+    """Forget which questions are sound: what they cite may have changed."""
+    _sound.cache_clear()
 
 
 def typed(question: Asked) -> Iterator[str]:

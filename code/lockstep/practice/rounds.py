@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .bank import Asked, Strict, loaded, words
+from .bank import Asked, Fixed, Strict, loaded, words
 from .rubric import Level
 
 ROUNDS = Path(__file__).parent / "rounds"
@@ -55,8 +55,8 @@ class Stage(Strict):
     minutes: int = Field(ge=2, le=15)
     text: str = ""
     diagram: str = ""  # mermaid, which grows from stage to stage
-    listen: list[Annotated[str, words(40)]] = Field(min_length=1)
-    push: list[Push] = Field(default_factory=list)
+    listen: tuple[Annotated[str, words(40)], ...] = Field(min_length=1)
+    push: tuple[Push, ...] = ()
 
 
 class Failure(Strict):
@@ -73,7 +73,7 @@ class Line(Strict):
     interviewer can observe."""
 
     name: str = Field(max_length=40)
-    marks: dict[Level, Annotated[str, words(45)]]
+    marks: Fixed[Level, Annotated[str, words(45)]]
 
     @model_validator(mode="after")
     def _all(self) -> Line:
@@ -97,14 +97,16 @@ class Round(Asked):
     tier: Literal["rounds"] = "rounds"
     question: Annotated[str, words(110)]
     opening: Annotated[str, words(200)]  # why it is asked, and what decides it
-    requirements: list[Requirement] = Field(min_length=6)
-    stages: dict[str, Stage]
-    failures: list[Failure] = Field(min_length=4)
-    concerns: dict[str, str]
-    rubric: list[Line] = Field(min_length=5)
-    weak: list[Turn] = Field(min_length=4)
-    strong: list[Turn] = Field(min_length=8)
-    short: list[Annotated[str, words(40)]] = Field(min_length=4, max_length=6)
+    requirements: tuple[Requirement, ...] = Field(min_length=6)
+    stages: Fixed[str, Stage]
+    failures: tuple[Failure, ...] = Field(min_length=4)
+    concerns: Fixed[str, str]
+    rubric: tuple[Line, ...] = Field(min_length=5)
+    weak: tuple[Turn, ...] = Field(min_length=4)
+    strong: tuple[Turn, ...] = Field(min_length=8)
+    short: tuple[Annotated[str, words(40)], ...] = Field(
+        min_length=4, max_length=6
+    )
 
     @model_validator(mode="after")
     def _sound(self) -> Round:

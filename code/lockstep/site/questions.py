@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import indent
@@ -33,7 +33,7 @@ from lockstep.practice.bank import MARK, TOPICS, Admitted, Asked, Pushback
 from lockstep.practice.core import KINDS, Core, core
 from lockstep.practice.evidence import headings
 from lockstep.practice.figures import computed, template
-from lockstep.practice.origins import ROOT, given
+from lockstep.practice.origins import ROOT, given, vet_again
 from lockstep.practice.rounds import Round, rounds
 from lockstep.site import generated
 
@@ -65,6 +65,7 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
     """
     if not names(config.nav, INDEX):
         return
+    vet_again()  # a server builds after each change
     try:
         traps = admitted()
         asked, found = list(core().values()), list(traps.values())
@@ -162,7 +163,7 @@ def page(
     )
 
 
-def tree(pushed: list[Pushback], filled: Shown) -> str:
+def tree(pushed: Iterable[Pushback], filled: Shown) -> str:
     """Pushbacks, each folded with its reply and what follows."""
     parts = []
     for one in pushed:
@@ -278,7 +279,7 @@ def bundle(
         text = _LINK.sub(absolute, text)
         return writer.reset().convert(text)
 
-    def turns(pushed: list[Pushback]) -> list[dict[str, Any]]:
+    def turns(pushed: Iterable[Pushback]) -> list[dict[str, Any]]:
         return [
             {
                 "ask": html(one.ask),
@@ -288,7 +289,7 @@ def bundle(
             for one in pushed
         ]
 
-    def count(pushed: list[Pushback]) -> int:
+    def count(pushed: Iterable[Pushback]) -> int:
         return sum(1 + count(one.then) for one in pushed)
 
     told = {
