@@ -4,12 +4,15 @@ are whole, the record, the watchdog, preemption.
 A loop tells a `Run` what it does, in four calls; `examples` has whole ones.
 """
 
+import json
+import shutil
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,10 +20,12 @@ import numpy as np
 import torch.distributed as dist
 
 from lockstep.parallel.resume import (
+    MANIFEST,
+    NAMES,
+    damage,
     load,
     newest,
     on_rank_0,
-    prune,
     publish,
     share,
 )
@@ -72,6 +77,68 @@ class Batches:
 
 
 # --8<-- [end:batches]
+class Kept:
+    """The checkpoints of a run, of which the newest few are kept.
+
+    A save must not read all of them again while every rank waits. So a
+    checkpoint that this process published, or found whole, counts as whole
+    until one of its files changes; and before an older one is removed, one of
+    those that stay has been read back and compared with its digests.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.whole: dict[Path, dict[str, tuple[int, ...]]] = {}
+        self.read: set[Path] = set()  # those of `whole` that were read back
+
+    def published(self, step: int) -> None:
+        """The checkpoint of this step has just been published."""
+        folder = self.root / f"step-{step:08d}"
+        files = json.loads((folder / MANIFEST).read_bytes())["files"]
+        found = state_of(folder)
+        self.read.discard(folder)
+        if all(found.get(f, (-1,))[0] == files[f]["bytes"] for f in files):
+            self.whole[folder] = found
+
+    def is_whole(self, folder: Path) -> bool:
+        """Whether it is as it was published; read only if it has changed."""
+        if self.whole.get(folder) != (found := state_of(folder)):
+            self.read.discard(folder)
+            if damage(folder):
+                return False
+            self.whole[folder] = found
+            self.read.add(folder)
+        return True
+
+    def prune(self, keep: int, step: int) -> None:
+        """Remove what is older than the newest `keep` whole checkpoints, when
+        this process has just published that of `step`."""
+        self.published(step)
+        folders = sorted(self.root.glob(NAMES), reverse=True)
+        while True:
+            stay = [*islice(filter(self.is_whole, folders), keep)]
+            older = [one for one in folders if one < stay[-1]] if stay else []
+            if len(stay) < keep or not older:
+                return
+            if not self.read.isdisjoint(stay):
+                break
+            del self.whole[stay[0]]  # it stays for longest: read it back
+        for folder in older:
+            shutil.rmtree(self.root / "tmp", ignore_errors=True)
+            shutil.rmtree(folder.rename(self.root / "tmp"))
+            self.whole.pop(folder, None)
+            self.read.discard(folder)
+
+
+def state_of(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Size, inode and times of each file, which tell whether it has changed."""
+    found: dict[str, tuple[int, ...]] = {}
+    for file in folder.iterdir():
+        at = file.stat()
+        found[file.name] = at.st_size, at.st_ino, at.st_mtime_ns, at.st_ctime_ns
+    return found
+
+
 # --8<-- [start:run]
 class Run:
     """What a loop tells, and asks. Every rank makes every call."""
@@ -84,6 +151,7 @@ class Run:
         seed: int,
     ) -> None:
         self.root = run_dir / "checkpoints"
+        self.kept = Kept(self.root)
         self.parts, self.about, self.seed = parts, about, seed
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self.attempt = 0
@@ -139,7 +207,7 @@ class Run:
         try:
             with phase("checkpoint"):
                 publish(self.root, step, whole)
-            on_rank_0(partial(prune, self.root, keep))
+            on_rank_0(partial(self.kept.prune, keep, step))
         except RuntimeError as error:
             emit("checkpoint_failed", step=step, reason=str(error))
             if self.rank == 0:

@@ -1,6 +1,7 @@
 """The loops with the trainer's pieces end where nobody stopped them, prove what
 they trained on, and refuse what is not theirs."""
 
+import hashlib
 import json
 import os
 import random
@@ -18,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
+from lockstep.parallel import resume
 from lockstep.parallel.resume import load, newest
 from lockstep.pieces import Run
 from lockstep.trainer.extensions.audit import audit
@@ -151,6 +153,101 @@ def test_a_save_that_fails_is_told_and_training_goes_on(
     assert "no checkpoint of step 0" in capsys.readouterr().out
     assert Run(tmp_path, {}, {}, 0).restore() == 0
     assert newest(run.root) == run.root / "step-00000000"
+
+
+def saved(run: Run, step: int) -> None:
+    """Publish the checkpoint of a step."""
+    run.state["step"] = step
+    run.save(keep=run.about["keep"])
+
+
+class Tensor:
+    """A part of so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"w": torch.zeros(self.size, dtype=torch.uint8)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("keep", [1, 2, 4])
+def test_a_save_reads_back_one_checkpoint_of_those_it_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int
+) -> None:
+    """Twelve saves read less than the bytes of 12 / keep checkpoints, however
+    many are kept and however large they are; after a restart, of those kept
+    once more."""
+    size, read = 1_000_000, [0]
+    whole = hashlib.file_digest
+
+    def counted(file: Any, name: str) -> Any:
+        read[0] += os.fstat(file.fileno()).st_size
+        return whole(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", counted)
+    run = Run(tmp_path, {"model": Tensor(size)}, {"keep": keep}, 0)
+    for step in range(keep + 1):
+        saved(run, step)
+    read[0] = 0
+    for step in range(keep + 1, keep + 13):
+        saved(run, step)
+    assert 12 / keep * size <= read[0] < (12 / keep + 0.5) * size
+    assert len([*run.root.glob("step-*")]) == keep
+    again = Run(tmp_path, run.parts, run.about, 0)
+    read[0] = 0
+    saved(again, keep + 13)
+    assert read[0] < (keep + 0.5) * size
+    assert len([*run.root.glob("step-*")]) == keep
+
+
+@pytest.mark.usefixtures("alone")
+def test_what_is_damaged_on_the_disk_never_replaces_the_last_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the disk returns other bytes than were written, no good checkpoint
+    is removed; once it is sound again, the damaged ones go."""
+    run = Run(tmp_path, {}, {"keep": 2}, 0)
+    for step in (1, 2, 3):
+        saved(run, step)
+    sound = resume.write_bytes
+
+    def damaging(file: Path, data: bytes) -> dict[str, Any]:
+        found = sound(file, data)
+        if file.suffix == ".pt":
+            file.write_bytes(data[:-1] + b"?")
+        return found
+
+    monkeypatch.setattr(resume, "write_bytes", damaging)
+    for step in (4, 5, 6, 7, 8):
+        saved(run, step)
+        assert newest(run.root, str) is not None
+    monkeypatch.undo()
+    for step in (9, 10, 11):
+        saved(run, step)
+    assert sorted(path.name[-2:] for path in run.root.glob("step-*")) == [
+        "10",
+        "11",
+    ]
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_checkpoint_that_was_changed_does_not_count_as_kept(
+    tmp_path: Path,
+) -> None:
+    """One that is overwritten or cut short after it was published is read
+    again, found damaged, and an older one stays for it."""
+    run = Run(tmp_path, {}, {"keep": 2}, 0)
+    for step in (1, 2):
+        saved(run, step)
+    file = run.root / "step-00000002/run.pt"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    saved(run, 3)
+    names = sorted(path.name for path in run.root.glob("step-*"))
+    assert names == [f"step-0000000{step}" for step in (1, 2, 3)]
 
 
 @pytest.mark.timeout(300)
