@@ -2,7 +2,8 @@
    page comes with a first question, so nothing is loaded before somebody asks. */
 (() => {
   const ask = (...question) =>
-    askPython("lockstep.practice.estimates", ...question);
+    askPython("lockstep.practice.estimates", ...question)
+      .catch(({ message }) => ({ error: message }));
   const seeds = 1_000_000;
 
   const start = (form) => {
@@ -13,12 +14,14 @@
 
     const show = async (kind, seed) => {
       const said = await ask(kind, seed, "");
+      verdict.textContent = said.error ?? "";
+      delete verdict.dataset.right;
+      if (said.error) return;
       form.dataset.kind = said.kind;
       form.dataset.seed = said.seed;
       form.querySelector(".estimates-question").textContent = said.question;
       form.querySelector(".estimates-worked").innerHTML = said.worked;
-      verdict.textContent = typed.value = "";
-      delete verdict.dataset.right;
+      typed.value = "";
     };
     const draw = async () => {
       const kinds = [...choice.options].map(({ value }) => value).filter(Boolean);
@@ -36,10 +39,10 @@
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const said = await ask(form.dataset.kind, +form.dataset.seed, typed.value || " ");
-      verdict.textContent = said.verdict;
-      verdict.dataset.right = said.right;
+      verdict.textContent = said.error ?? said.verdict;
+      verdict.dataset.right = said.right ?? null;
       // So that Enter goes on; what is refused can be typed again.
-      if (said.right !== null) next.focus();
+      if (typeof said.right === "boolean") next.focus();
     });
 
     const asked = new URLSearchParams(location.search);

@@ -38,7 +38,13 @@
         const asked = next;
         next = undefined;
         const width = Math.round(Math.min(660, drawing.clientWidth));
-        const said = await askPython("lockstep.explore.page", name, asked, width);
+        let said;
+        try {
+          said = await askPython("lockstep.explore.page", name, asked, width);
+        } catch ({ message }) {
+          figure.querySelector(".explore-told").textContent = message;
+          continue;
+        }
         if (next === undefined) show(said);
         if (!remember) continue;
         const query = new URLSearchParams(location.search);

@@ -5,9 +5,13 @@
   let waiting = 0;
   const ask = async (...question) => {
     waiting += 1;
-    const said = await askPython("lockstep.planner.page", ...question);
-    waiting -= 1;
-    return said;
+    try {
+      return await askPython("lockstep.planner.page", ...question);
+    } catch ({ message }) {
+      return { failed: message };
+    } finally {
+      waiting -= 1;
+    }
   };
 
   const start = (root) => {
@@ -27,7 +31,16 @@
       root.ariaBusy = "true";
       const said = await ask(name, JSON.stringify(texts), form);
       root.ariaBusy = `${waiting > 0}`;
+      said.ask ??= choice.value;
       const place = section(said.ask).querySelector(".planner-answer");
+      if (said.failed) {
+        const line = document.createElement("p");
+        line.className = "planner-refused";
+        line.setAttribute("role", "alert");
+        line.textContent = said.failed;
+        place.replaceChildren(line);
+        return said;
+      }
       const open = unfolded(place);
       place.innerHTML = said.html;
       const folds = place.querySelectorAll("details");

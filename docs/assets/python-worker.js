@@ -23,15 +23,28 @@ const load = async () => {
   return runtime;
 };
 
-const loaded = load();
-const known = {};
-const live = (runtime, module) => {
-  if (!known[module]) {
-    runtime.runPython(`from ${module} import live as found`);
-    known[module] = runtime.globals.get("found");
-  }
-  return known[module];
+const start = async () => {
+  const runtime = await load();
+  runtime.runPython("from lockstep.practice.browser import answered");
+  return runtime.globals.get("answered");
 };
-addEventListener("message", async ({ data: [module, ...question] }) => {
-  postMessage(live(await loaded, module)(...question));
+
+/* Python answers whatever goes wrong in it. If it has not, its files did not
+   come or its memory is damaged, so the next question starts it again. */
+let answered;
+const answer = async (data) => {
+  const { id, question } = data ?? {};
+  try {
+    answered ??= await start();
+    postMessage({ id, begun: true });
+    postMessage({ id, said: JSON.parse(answered(JSON.stringify(question))) });
+  } catch (error) {
+    answered = undefined;
+    const why = `Python does not run here (${error?.message ?? error})`;
+    postMessage({ id, said: { error: `${why}; try again, or reload the page` } });
+  }
+};
+let before = Promise.resolve();
+addEventListener("message", ({ data }) => {
+  before = before.then(() => answer(data));
 });

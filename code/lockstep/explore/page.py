@@ -6,6 +6,8 @@ The site's build writes the default with `figure`; in the reader's browser
 
 import json
 
+from lockstep.planner.figures import PlanError
+
 from . import NAMES
 from .drawing import escaped, svg
 from .settings import Choice, read, write
@@ -14,10 +16,10 @@ NARROW, WIDE = 330, 660  # of a phone and of a desk, in CSS pixels
 
 
 def module(name: str):  # type: ignore[no-untyped-def]
-    """The explorable of that name. ValueError if there is none."""
+    """The explorable of that name. PlanError if there is none."""
     name = name.replace("-", "_")
     if name not in NAMES:
-        raise ValueError(
+        raise PlanError(
             f"there is no explorable {name}; there is {', '.join(NAMES)}"
         )
     return getattr(__import__(f"lockstep.explore.{name}").explore, name)

@@ -20,6 +20,13 @@ KEYWORDS = "if", "else", "and", "or", "not"
 PREFIXES = "YZEPTGMk"
 
 
+LARGEST = 1e30  # what somebody may give, and the smallest is its inverse
+TOO_FAR = (
+    "these numbers are too large, or too small, together; bring the largest"
+    " and the smallest closer to 1"
+)
+
+
 class PlanError(ValueError):
     """What cannot be planned: in one line, what is wrong and what is right."""
 

@@ -7,6 +7,8 @@ reader's browser, in MicroPython, all that is asked later.
 import json
 
 from .figures import (
+    LARGEST,
+    TOO_FAR,
     Figure,
     PlanError,
     decimal,
@@ -179,7 +181,7 @@ def typed(value: object) -> str:
 
 def read(name: str, texts: dict) -> dict:
     """Inputs as typed, or as a link has them, as values. PlanError for a
-    number that is none."""
+    number that is none, or that is too far from 1 to compute with."""
     found: dict = {}
     for key, default in QUESTIONS[name].inputs:
         text = str(texts.get(key, "")).strip()
@@ -194,18 +196,39 @@ def read(name: str, texts: dict) -> dict:
                 found[key] = number(text)
             except ValueError:
                 right = "it must be a number"
-                raise PlanError(f"{flag(key)} is {text}; {right}") from None
+            else:
+                if not found[key] or 1 / LARGEST <= abs(found[key]) <= LARGEST:
+                    continue
+                right = f"it must be 0 or from {1 / LARGEST} to {LARGEST}"
+            shown = text if len(text) < 40 else text[:30] + "…"
+            raise PlanError(f"{flag(key)} is {shown}; {right}")
+    return found
+
+
+def readable(name: str, texts: dict) -> dict:
+    """The inputs that `read` takes, without the others."""
+    found: dict = {}
+    for key in texts:
+        try:
+            found.update(read(name, {key: texts[key]}))
+        except PlanError:
+            continue
     return found
 
 
 def answer(name: str, given: dict) -> str:
     """The answer to a question, or in one line why there is none."""
     try:
-        found = ask(name, given)
+        return written(name, given)
     except PlanError as error:
         return refused(str(error))
     except (ArithmeticError, ValueError):
-        return refused("these numbers are too large, or too small, together")
+        return refused(TOO_FAR)
+
+
+def written(name: str, given: dict) -> str:
+    """The answer to a question that has one."""
+    found = ask(name, given)
     keys = [key for key in QUESTIONS[name].keys if key in found]
     steps: list = []
     for key in keys:
@@ -364,11 +387,12 @@ def live(name: str, texts: str, new_form: bool) -> str:
     if name not in QUESTIONS:
         name, texts = "run", "{}"
     said: dict = {"ask": name}
+    asked = json.loads(texts)
     try:
-        given = read(name, json.loads(texts))
+        given = read(name, asked)
         said["html"], said["query"] = answer(name, given), query(name, given)
     except PlanError as error:
-        given, said["html"] = {}, refused(str(error))
+        given, said["html"] = readable(name, asked), refused(str(error))
     if new_form:
         said["form"] = form(name, given)
     return json.dumps(said)

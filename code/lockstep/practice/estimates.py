@@ -21,7 +21,7 @@ from .kinds import KINDS, SHARES, TOPICS, Kind
 from .units import amount, parsed
 
 # What the browser is given, beside the planner.
-FILES = "__init__.py", "estimates.py", "kinds.py", "units.py"
+FILES = "__init__.py", "browser.py", "estimates.py", "kinds.py", "units.py"
 SEEDS = 1000000  # from 0
 FIRST = "zero-1", 1  # the question that the page is built with
 

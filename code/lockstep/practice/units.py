@@ -1,6 +1,6 @@
 """What somebody types as an estimate, and how an answer is said."""
 
-from lockstep.planner.figures import PlanError, decimal, grouped, short
+from lockstep.planner.figures import LARGEST, PlanError, decimal, grouped, short
 
 PREFIX = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 PREFIX.update({"e": 1e18, "z": 1e21, "y": 1e24})
@@ -38,7 +38,8 @@ EXAMPLE.update({"FLOP/B": "300", MONEY: "2 million"})
 def parsed(typed: str, unit: str) -> float:
     """The estimate as a number in `unit`: 1.2e9, 80 GB, 3 h, 12 %.
 
-    PlanError for a text that holds none, or none above 0.
+    PlanError for a text that holds none, or none that is above 0 and near
+    enough to 1 to compute with.
     """
     text = typed.strip().replace(",", "").replace("$", "").lstrip("~≈ ")
     size, rest = 0.0, None
@@ -52,10 +53,10 @@ def parsed(typed: str, unit: str) -> float:
     if rest is not None and rest not in known and rest.endswith("s"):
         rest = rest[:-1]
     right = EXAMPLE.get(unit, "1.2e9 or 70 billion")
-    if rest not in known or not 0 < size < 1e300:
+    value = size * known.get(rest, 0)
+    if not 1 / LARGEST < value < LARGEST:
         shown = typed.strip() or "nothing"
         raise PlanError(f"{shown} is no estimate here; type one as {right}")
-    value = size * known[rest]
     if unit == "share" and value > 1:
         raise PlanError(f"a share of {short(value)} is above 1; type {right}")
     return value

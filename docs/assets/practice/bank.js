@@ -139,7 +139,11 @@ const estimates = async (topics) => {
   const drawn = new Map();
   const shown = (kind, turn, inside) => {
     const key = `${kind} ${turn}`;
-    if (!drawn.has(key)) drawn.set(key, estimate(kind, turn));
+    if (!drawn.has(key)) {
+      const coming = estimate(kind, turn);
+      drawn.set(key, coming);
+      coming.catch(() => drawn.delete(key)); // so that it is asked again
+    }
     return awaited(drawn.get(key), (said) => [inside(said)]);
   };
   const worked = (html) => {
