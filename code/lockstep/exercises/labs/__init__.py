@@ -1,4 +1,4 @@
-"""The labs: per lab a solution, a grader, a starter, and wrong answers."""
+"""The labs: per lab a starter, a grader, a solution, and wrong answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Lab(Exercise):
         return own + [f"{own[0]}.{p}" for p in parts if self.file(p).exists()]
 
     def file(self, part: str) -> Path:
-        """Its solution.py, grader.py, …"""
+        """Its starter.py, solution.py, …"""
         return Path(__path__[0], self.name, f"{part}.py")
 
     def graded(self, file: Path) -> Report:
