@@ -216,8 +216,8 @@ class ShardedDataParallel(nn.Module):
 
     # --8<-- [end:reduce]
     def full_parameters(self) -> dict[str, Tensor]:
-        """All parameters, by `module`'s own names and in their own shapes and
-        dtype: every rank calls it, and has room for the whole."""
+        """All parameters by `module`'s own names, shapes and dtype: every
+        rank calls it, and has room for the whole."""
         return {
             name: view
             for unit in self.units
