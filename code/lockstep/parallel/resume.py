@@ -235,7 +235,7 @@ def newest(root: Path, say: Callable[[str], None] = print) -> Path | None:
     SHA-256 that the manifest says, below each rank's own `root`.
 
     Args:
-        root: may not be there yet. A file `latest` in it may tell the truth.
+        root: may not be there yet.
         say: called on rank 0 with a line for each `step-…` that is newer and
             passed over: its name, and what is wrong with it.
     """
