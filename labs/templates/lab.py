@@ -30,8 +30,7 @@
 
 # %%
 # %%writefile {{ lab.name }}.py
-# --8<-- "code/lockstep/exercises/labs/{{ lab.name }}/starter.py"
-
+{{ starter }}
 # %% [markdown]
 # A criterion that you fail says what is wrong. One mistake costs one criterion,
 # since each sees your functions beside sound ones.

@@ -8,6 +8,7 @@ from tyro.conf import Positional
 
 from lockstep.cli import exercises
 from lockstep.exercises.labs import Lab, labs
+from lockstep.exercises.labs.starters import starter
 
 
 def named(number: str) -> Lab:
@@ -34,7 +35,7 @@ def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
         folder: where to; it is made.
     """
     lab = named(number)
-    return written(lab, "starter", folder / f"{lab.name}.py")
+    return written(starter(lab), folder / f"{lab.name}.py")
 
 
 def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
@@ -44,12 +45,13 @@ def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
         folder: where to; it is made.
     """
     lab = named(number)
-    return written(lab, "solution", folder / f"{lab.name}_solution.py")
+    text = lab.file("solution").read_text("utf-8")
+    return written(text, folder / f"{lab.name}_solution.py")
 
 
-def written(lab: Lab, part: str, target: Path) -> int:
+def written(text: str, target: Path) -> int:
     """Write a part of a lab; what is there stays."""
-    exercises.write(target, lab.file(part).read_text("utf-8"))
+    exercises.write(target, text)
     print(target)
     return 0
 

@@ -40,10 +40,14 @@ def exchange(
 def ring_reduce_scatter(
     output: Tensor, inputs: list[Tensor], group: Group = None
 ) -> None:
-    """`output` becomes the sum of what all ranks have in `inputs[rank]`.
+    """Sum all ranks' `inputs[rank]` into `output`, like `dist.reduce_scatter`.
 
-    A sum sets out from the rank after its owner and comes home at the end.
+    Args:
+        output: this rank's part of the sum, in the shape of `inputs[rank]`.
+        inputs: a tensor for each rank. Shapes may differ from part to part,
+            and a part may be empty. They stay as they were.
     """
+    # A sum sets out from the rank after its owner and comes home at the end.
     rank, ranks = place(group)
     after, before = (rank + 1) % ranks, (rank - 1) % ranks
     travelling = inputs[before].clone()
@@ -60,10 +64,13 @@ def ring_reduce_scatter(
 def ring_all_gather(
     outputs: list[Tensor], tensor: Tensor, group: Group = None
 ) -> None:
-    """`outputs[r]` becomes what rank r has in `tensor`.
+    """Copy rank r's `tensor` into `outputs[r]`, like `dist.all_gather`.
 
-    Each rank passes on what it got last.
+    Args:
+        outputs: a tensor for each rank, in the shape of what that rank gives.
+        tensor: what this rank gives.
     """
+    # Each rank passes on what it got last.
     rank, ranks = place(group)
     after, before = (rank + 1) % ranks, (rank - 1) % ranks
     outputs[rank].copy_(tensor)
@@ -75,9 +82,11 @@ def ring_all_gather(
 # --8<-- [end:all_gather]
 # --8<-- [start:all_reduce]
 def ring_all_reduce(tensor: Tensor, group: Group = None) -> None:
-    """`tensor` becomes the sum over ranks, in place.
+    """Replace `tensor` by its sum over ranks, like `dist.all_reduce`.
 
-    Any shape and length: the first parts are longer by one.
+    Args:
+        tensor: of any shape and dtype that can be added. The number of ranks
+            need not divide its length.
     """
     rank, ranks = place(group)
     flat = tensor.contiguous().view(-1)
@@ -91,10 +100,13 @@ def ring_all_reduce(tensor: Tensor, group: Group = None) -> None:
 # --8<-- [end:all_reduce]
 # --8<-- [start:broadcast]
 def tree_broadcast(tensor: Tensor, src: int, group: Group = None) -> None:
-    """`tensor` becomes what rank `src` has; `src` is a global rank, as torch's.
+    """Copy `tensor` from rank `src` to all ranks, like `dist.broadcast`.
 
-    In each round whoever has it sends it on, so their number doubles.
+    Args:
+        tensor: what rank `src` has; what the others get, in place.
+        src: a global rank, as torch has it, whatever the group.
     """
+    # In each round whoever has it sends it on, so their number doubles.
     rank, ranks = place(group)
     root = src if group is None else dist.get_group_rank(group, src)
     number = (rank - root) % ranks  # as if the root were rank 0
@@ -114,10 +126,13 @@ def tree_broadcast(tensor: Tensor, src: int, group: Group = None) -> None:
 def all_to_all(
     outputs: list[Tensor], inputs: list[Tensor], group: Group = None
 ) -> None:
-    """`outputs[r]` becomes what rank r has in its `inputs[rank]`.
+    """Copy rank r's `inputs[rank]` into `outputs[r]`, like `dist.all_to_all`.
 
-    In each step every rank sends to another, so none is flooded.
+    Args:
+        outputs: a tensor for each rank, in the shape of what it gives us.
+        inputs: a tensor for each rank: what we give. Shapes may differ.
     """
+    # In each step every rank sends to another, so none is flooded.
     rank, ranks = place(group)
     outputs[rank].copy_(inputs[rank])
     for step in range(1, ranks):

@@ -22,21 +22,23 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .collectives import Group, place
+from lockstep.parallel.collectives import Group, place
 
 HEADS, SEQUENCE = -3, -2  # of a tensor (…, heads, sequence, head_dim)
 
 
 # --8<-- [start:zigzag]
 def zigzag_positions(length: int, rank: int, ranks: int) -> Tensor:
-    """Of 2 × `ranks` chunks, those that are `rank` from either end: an early
-    one, which sees little, and a late one, which sees much.
+    """The tokens of one rank, when all have the same work under a causal mask.
+
+    Of 2 × `ranks` equal chunks, a rank has those that are `rank` from either
+    end: an early one, which sees little, and a late one, which sees much.
 
     Returns:
-        (length / ranks,), ascending.
+        (length / ranks,), int64, ascending.
 
     Raises:
-        ValueError: the chunks would not be equal.
+        ValueError: `length` cannot be cut so.
     """
     if length % (2 * ranks):
         raise ValueError(f"2 * {ranks} ranks do not divide length {length}")
@@ -189,8 +191,10 @@ def ring_attention(
     """Attention of this rank's queries to all ranks' keys, which go round.
 
     Whatever the number of ranks, a rank holds two blocks of keys and values at
-    a time, and backward two of gradients. It computes in float32 or wider, and
-    leaves out what it does not see.
+    a time, and backward two of gradients. Other blocks travel while it computes
+    with one. It computes no scores that its queries cannot see: of a block,
+    neither queries before its first key, nor keys after the last query. Sums
+    are kept, and gradients travel, in float32 at least.
 
     Returns:
         (batch, heads, local sequence, head_dim), in the dtype of `q`.
@@ -245,11 +249,14 @@ def ulysses_attention(
     """Attention of this rank's queries to all ranks' keys, by some heads of the
     whole sequence on each rank in between.
 
+    Keys, values, queries and outputs each cross the network once forward, and
+    their gradients once backward.
+
     Returns:
         (batch, heads, local sequence, head_dim), in the dtype of `q`.
 
     Raises:
-        ValueError: the ranks do not divide the heads.
+        ValueError: the ranks do not divide the heads; the message has both.
     """
     heads, ranks = q.shape[HEADS], place(group)[1]
     if heads % ranks:

@@ -88,14 +88,17 @@ def nbytes(bucket: Bucket) -> int:
 # --8<-- [end:fill]
 # --8<-- [start:data_parallel]
 class DataParallel(nn.Module):
-    """A replica of `module`, as on every other rank.
+    """A replica of `module` that averages its gradients with the other ranks'.
 
-    `module` has the same parameters in the same order on every rank, and
-    dense gradients. After the last backward pass before an optimizer step,
-    every rank calls `wait_for_gradients`.
+    All ranks have the same parameters in the same order, and dense gradients.
+    The ranks start with rank 0's parameters and buffers. Their data differ, and
+    so may the parameters that a pass uses.
 
     Args:
-        bucket_mb: MiB of gradients that travel in one all-reduce.
+        module: some of its parameters may be shared between layers, some frozen
+            (`requires_grad` is False), and their dtypes may differ.
+        bucket_mb: MiB (2**20 bytes) of gradients of one dtype that travel in
+            one all-reduce. A larger parameter is alone in its own.
     """
 
     def __init__(self, module: nn.Module, bucket_mb: float = 25.0) -> None:
@@ -132,8 +135,12 @@ class DataParallel(nn.Module):
     def wait_for_gradients(self) -> None:
         """Replace every `.grad` by its mean over all ranks.
 
-        A missing one counts as zeros; one that all ranks miss stays None.
-        Between a backward pass and this, some are under way: `.grad` is None.
+        Every rank calls it, after one backward pass or after two, whose
+        gradients then have been added up. A bucket's all-reduce starts as soon
+        as its last gradient is there, and until this call `.grad` may be None.
+
+        A rank that did not use a parameter counts with zeros, and gets the mean
+        as well. What no rank used keeps the `.grad` that it had, mostly None.
         """
         for bucket in self.waiting:
             bucket.start()

@@ -11,7 +11,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .collectives import Group, place
+from lockstep.parallel.collectives import Group, place
 
 
 class Routing(NamedTuple):
@@ -38,14 +38,15 @@ class Routing(NamedTuple):
 def route(logits: Tensor, k: int, capacity: int) -> Routing:
     """Each token's k most probable experts, while they have room.
 
-    All first choices are served before any second one, each by the token's
-    position (Lepikhin et al. 2021, algorithm 1).
+    An expert serves all first choices before any second one, each by the
+    token's position (Lepikhin et al. 2021, algorithm 1). A choice that is
+    dropped keeps its weight, and its token's other weights stay as they were.
 
     Args:
         logits: (tokens, experts), of this rank's tokens.
-        k: experts per token. Their weights add up to 1. A single one keeps its
-            probability (Fedus et al. 2022, 2.1): the constant 1 would give the
-            router no gradient.
+        k: experts per token. Their softmax probabilities, scaled to add up to
+            1, are the weights. A single one keeps its probability (Fedus et al.
+            2022, 2.1): the constant 1 would give the router no gradient.
         capacity: choices that one expert takes from one rank.
     """
     weights, experts = logits.softmax(-1).topk(k)
@@ -67,13 +68,16 @@ def load_balancing_loss(
     of the group's tokens taken together: 1 when they are evenly spread.
 
     For n experts, n · Σ fᵢ Pᵢ: expert i's fraction of all choices, dropped ones
-    as well, times its mean probability (Fedus et al. 2022, 2.2). Only P has a
-    gradient, so a rank needs nothing of the others but their counts.
+    as well, times its mean probability (Fedus et al. 2022, 2.2).
 
     Args:
         logits: (tokens, experts), of this rank's tokens.
         experts: (tokens, k), int64, what they chose.
+
+    Returns:
+        (), and the shares' gradients for `logits` add up to the loss's.
     """
+    # Only P has a gradient, so a rank needs nothing of the others but counts.
     n, k = logits.shape[-1], experts.shape[-1]
     load = F.one_hot(experts, n).sum((0, 1))
     dist.all_reduce(load, group=group)
@@ -122,14 +126,16 @@ class Trip(NamedTuple):
 def dispatch(
     x: Tensor, routing: Routing, group: Group = None
 ) -> tuple[list[Tensor], Trip]:
-    """Send each token's row to its experts; take the rows for ours.
+    """Send each token's row to its experts, if they have room; take the rows
+    for ours.
 
     Args:
         x: (tokens, hidden), of this rank.
-        routing: of these tokens, as `route` returns it.
+        routing: of these tokens, with one capacity on all ranks.
 
     Returns:
-        For each expert of this rank (rows, hidden), and what `combine` needs.
+        For each expert of this rank (rows, hidden), the rows of all ranks'
+        tokens that it has room for; and what `combine` needs.
     """
     _, ranks = place(group)
     keys = routing.experts * routing.capacity + routing.slots
@@ -175,8 +181,9 @@ class ExpertParallel(nn.Module):
     """A layer of experts; rank r of the group owns the r-th part of them.
 
     Gradients: of an expert they are complete, the sum over all ranks' tokens,
-    since these came to it. Of the router they are of this rank's tokens, and
-    data parallelism has yet to add them up. None of them is a mean.
+    since these came to it, and zero if it had none. Of the router they are of
+    this rank's tokens, and data parallelism has yet to add them up. None of
+    them is a mean.
 
     Args:
         router: (tokens, hidden) → (tokens, experts), alike on all ranks.

@@ -57,9 +57,11 @@ def one_f_one_b_schedule(
 ) -> list[Action]:
     """A backward as soon as it can be: Narayanan et al. 2021, section 2.2.1.
 
-    Until the first gradient is back, a stage can do a forward for each stage
-    after it; from then on it starts a micro-batch for each that it ends.
+    It has GPipe's idle time, and activations of at most `stages` micro-batches,
+    of which there may be fewer than stages.
     """
+    # Until the first gradient is back, a stage can do a forward for each stage
+    # after it; from then on it starts a micro-batch for each that it ends.
     return alternate(
         in_order("F", micro_batches),
         in_order("B", micro_batches),
@@ -72,14 +74,15 @@ def one_f_one_b_schedule(
 def interleaved_schedule(
     stage: int, stages: int, micro_batches: int, chunks: int
 ) -> list[Action]:
-    """1F1B over several parts a stage: Narayanan et al. 2021, section 2.2.2.
+    """1F1B over `chunks` parts a stage: Narayanan et al. 2021, section 2.2.2.
 
-    As many micro-batches as there are stages pass a chunk, and then the next
-    chunk: when the last of them enters, the first has been round.
+    Its idle time is 1F1B's, divided by `chunks`.
 
     Raises:
         ValueError: `stages` does not divide `micro_batches`.
     """
+    # As many micro-batches as there are stages pass a chunk, and then the next
+    # chunk: when the last of them enters, the first has been round.
     if micro_batches % stages:
         raise ValueError(f"{stages} stages, {micro_batches} micro-batches")
     every = list(product(range(micro_batches), range(chunks)))

@@ -33,8 +33,16 @@ MANIFEST, NAMES = "manifest.json", "step-" + 8 * "[0-9]"
 class Loader:
     """Batches of a shuffled dataset, from a position that can be saved.
 
-    Each `for` goes to the end of the epoch. A thread fetches up to `prefetch`
-    batches ahead of the consumer, by sample: `dataset[i]`.
+    Each `for` goes to the end of the epoch that it is in. A `for` that is left
+    early loses no sample: the next one continues after the batch that the
+    consumer got last.
+
+    Args:
+        dataset: has `len(dataset)` and `dataset[i]`, a sample.
+        batch_size: samples of a batch; an epoch's last batch may be shorter.
+        seed: decides the order, with the epoch's number. Every epoch has each
+            sample once, in another order. Global generators stay as they are.
+        prefetch: batches that a thread fetches before they are asked for.
     """
 
     def __init__(
@@ -63,13 +71,20 @@ class Loader:
         positions = np.arange(at, min(at + self.batch_size, end))
         return [self.dataset[i] for i in self.order(positions).tolist()]
 
-    def state_dict(self) -> dict[str, int]:
-        """Where the consumer is, and in which order of samples."""
+    def state_dict(self) -> dict[str, Any]:
+        """Plain data, fit for JSON: where the consumer is between two batches,
+        and in which order of samples. After an epoch's last batch it is the
+        next epoch's beginning."""
         order = {"seed": self.seed, "length": len(self.dataset)}
         return {"position": self.position, **order}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there; ValueError if that was in another order."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`, with any `batch_size` and `prefetch`.
+
+        Raises:
+            ValueError: the state was saved with another seed, or with a
+                dataset of another length: there is no such next sample.
+        """
         if state != {**self.state_dict(), "position": state["position"]}:
             raise ValueError(f"{state} is of another order")
         self.position = state["position"]
@@ -83,7 +98,8 @@ def share(
     """Ids of this rank's part of the `count` samples from `position` on.
 
     All ranks deal out one endless order, a permutation of range(n) for each
-    epoch. The order knows of no ranks: any number of them can go on.
+    epoch, which follows from `n` and `seed` alone. So any number of ranks can
+    resume. Each sample is on one rank, and shares differ by at most one.
     """
     mine = np.arange(position + rank, position + count, world)
     return GlobalOrder(n, seed)(mine).tolist()
@@ -118,11 +134,17 @@ def on_rank_0(act: Callable[[], None]) -> None:
 # --8<-- [end:together]
 # --8<-- [start:publish]
 def publish(root: Path, step: int, parts: dict[str, Any]) -> None:
-    """Make the checkpoint of `step` from what all ranks have in `parts`, by
-    name. All ranks call it.
+    """Make the checkpoint of `step` from what all ranks have in `parts`.
 
-    When it returns, on any rank, the checkpoint is published and on the disk.
-    If it raises, it raises RuntimeError on all ranks.
+    All ranks call it. When it returns, on any rank, the checkpoint is whole and
+    outlives a power cut. Where a rank cannot write, all ranks raise
+    RuntimeError, and there is no checkpoint of that step. A damaged one of the
+    same step is replaced.
+
+    Args:
+        root: may not be there yet.
+        parts: this rank's, by name: tensors and plain data. No two ranks have
+            a name in common, and a rank may have none.
     """
     tmp, final = root / "tmp", root / f"step-{step:08d}"
     on_rank_0(lambda: fresh(tmp))
@@ -206,10 +228,16 @@ def damage(folder: Path) -> str:
 # --8<-- [end:damage]
 # --8<-- [start:newest]
 def newest(root: Path, say: Callable[[str], None] = print) -> Path | None:
-    """The newest checkpoint that is whole on every rank; the same for all.
+    """The newest checkpoint that is whole on every rank, or None; the same for
+    all. All ranks call it.
 
-    On rank 0, `say` gets a line for each that is passed over. Each rank reads
-    the files below its own `root`, once. All ranks call it.
+    Whole: its manifest is of this step, and its files have the sizes and the
+    SHA-256 that the manifest says, below each rank's own `root`.
+
+    Args:
+        root: may not be there yet.
+        say: called on rank 0 with a line for each `step-…` that is newer and
+            passed over: its name, and what is wrong with it.
     """
     seen = together(lambda: [folder.name for folder in root.glob(NAMES)])
     for name in sorted(set().union(*seen), reverse=True):
@@ -223,15 +251,15 @@ def newest(root: Path, say: Callable[[str], None] = print) -> Path | None:
 
 
 def load(folder: Path, name: str) -> Any:
-    """A part, on the CPU. Nothing that the file says is run."""
+    """A part of a checkpoint, on the CPU. Nothing that the file says is run."""
     return torch.load(folder / f"{name}.pt", "cpu", weights_only=True)
 
 
 # --8<-- [end:newest]
 # --8<-- [start:prune]
 def prune(root: Path, keep: int) -> None:
-    """Remove what is older than the newest `keep` whole checkpoints. One rank
-    calls it, after `publish`."""
+    """Remove checkpoints that are older than the newest `keep` whole ones, and
+    nothing else. One rank calls it, after `publish`."""
     whole = 0
     for folder in sorted(root.glob(NAMES), reverse=True):
         if whole == keep:

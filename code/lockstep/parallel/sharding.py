@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from .collectives import all_gather, reduce_scatter
+from lockstep.parallel.collectives import all_gather, reduce_scatter
 
 
 # --8<-- [start:flat]
@@ -40,16 +40,17 @@ def views(flat: Tensor, shapes: list[torch.Size]) -> list[Tensor]:
 # --8<-- [end:flat]
 class ShardedOptimizer(Optimizer):
     """ZeRO-1: each rank has the optimizer's state of its part of the parameters
-    alone, steps that, and gathers the rest (Rajbhandari et al. 2020, 5.1).
+    alone, steps that, and gets the rest (Rajbhandari et al. 2020, 5.1).
 
-    Gradients are whole and averaged already, as DDP leaves them. A group's
-    parameters become views of one buffer, so they agree in dtype and device. A
-    part may end within a tensor: that suits SGD and Adam, for which every
-    number is alike, and no optimizer that needs whole matrices.
+    Gradients are whole, and the same on every rank, as DDP leaves them.
 
     Args:
-        params: parameters, or groups of them with settings of their own.
-        optimizer_cls: makes this rank's optimizer, with `kwargs`.
+        params: parameters of one dtype and device, or groups of them with
+            settings of their own, as any optimizer of torch's takes them.
+        optimizer_cls: makes this rank's optimizer. It treats every number
+            alike, as SGD and Adam do, so that a part may end within a tensor.
+            An optimizer that needs whole matrices does not fit.
+        kwargs: its settings, where a group has none of its own.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class ShardedOptimizer(Optimizer):
 
     # --8<-- [start:group]
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch's; this rank's optimizer gets its part of the group."""
+        """As torch's, which `Optimizer.__init__` calls for each group. This
+        rank's optimizer gets its part of the group."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         params: list[Tensor] = group["params"]
@@ -90,7 +92,15 @@ class ShardedOptimizer(Optimizer):
     # --8<-- [start:step]
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """This rank's part, with its groups' settings of now; then the rest."""
+        """Do what `optimizer_cls` would do on one process.
+
+        Afterwards all ranks have all parameters. A parameter without a gradient
+        (`grad` is None) stays as it is. Whatever was changed in `param_groups`
+        holds, as a scheduler changes `lr`.
+
+        Returns:
+            What `closure` returns, if there is one.
+        """
         with torch.enable_grad():
             loss = closure() if closure else None
         inner = self.with_settings()
@@ -145,16 +155,18 @@ class ShardedDataParallel(nn.Module):
     """ZeRO-3: a module whose parameters are whole only while it uses them, and
     lie in equal parts on all ranks between (Rajbhandari et al. 2020, 5.3).
 
-    Each submodule that holds parameters itself is a unit: it gathers them for
-    its own forward and backward pass. All starts from what rank 0 has.
-    `parameters()` are this rank's parts, for an optimizer that is made after
-    this. A module uses its parameters in its own forward and returns none.
+    Each submodule that holds parameters itself is a unit: it has all of them
+    during its own forward and backward pass only, and returns none of them.
+    `parameters()` are this rank's parts, in the dtype of the parameters, for an
+    optimizer that is made after this.
 
     Args:
-        module: its parameters are taken from it.
-        low_precision: the dtype of gathered parameters, of inputs, and so of
-            what is computed. Parts and their gradients, summed over the ranks,
-            stay in the dtype that the parameters came in.
+        module: as rank 0 has it; other ranks' parameters do not count. They are
+            taken from it. A module may be used several times, and one whose
+            parameters are all frozen stays so.
+        low_precision: the dtype in which parameters are gathered, and
+            floating-point inputs are given to `module`. Parts, their gradients
+            and the sum over ranks stay as they are without it.
 
     Raises:
         ValueError: two modules share a parameter, or those of one module differ
@@ -173,7 +185,7 @@ class ShardedDataParallel(nn.Module):
             dist.broadcast(buffer, 0)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's, of inputs in its precision."""
+        """What `module` returns."""
 
         def cast(x: Tensor) -> Tensor:
             return x.to(self.low_precision) if x.is_floating_point() else x
@@ -193,7 +205,8 @@ class ShardedDataParallel(nn.Module):
         self.under_way = work, part, mine, gradient
 
     def wait_for_gradients(self) -> None:
-        """Until every part has its gradient: call it after backward."""
+        """Wait until each part's `grad` has the mean over ranks, added to what
+        it had: call it after each backward pass."""
         if self.under_way:
             work, part, mine, _ = self.under_way
             self.under_way = ()
@@ -203,7 +216,7 @@ class ShardedDataParallel(nn.Module):
 
     # --8<-- [end:reduce]
     def full_parameters(self) -> dict[str, Tensor]:
-        """All of them by the module's own names, in the parts' dtype: every
+        """All parameters by `module`'s own names, shapes and dtype: every
         rank calls it, and has room for the whole."""
         return {
             name: view

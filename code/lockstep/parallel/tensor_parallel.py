@@ -105,7 +105,8 @@ class ColumnParallelLinear(nn.Module):
     """`full`, of which this rank computes 1/n of the outputs.
 
     (…, in) to (…, out / n); with `sequence_parallel` from (…, sequence / n, in)
-    to (…, sequence, out / n). `weight` is (out / n, in).
+    to (…, sequence, out / n). `weight` is (out / n, in), `bias` (out / n) or
+    None.
 
     Raises:
         ValueError: n does not divide out.
@@ -138,7 +139,8 @@ class RowParallelLinear(nn.Module):
     """`full`, of which this rank takes 1/n of the inputs.
 
     (…, in / n) to (…, out), whole on every rank; with `sequence_parallel` from
-    (…, sequence, in / n) to (…, sequence / n, out). `weight` is (out, in / n).
+    (…, sequence, in / n) to (…, sequence / n, out). `weight` is (out, in / n),
+    `bias` (out) or None.
 
     Raises:
         ValueError: n does not divide in or, at a call, the sequence.
@@ -202,10 +204,11 @@ class ParallelAttention(nn.Module):
     """Self-attention, whose heads are split over ranks; shapes as the MLP's.
 
     Args:
-        q: head h makes outputs h·d to (h + 1)·d, if d is a head's size.
-        k: the same.
+        q: head h of size d makes outputs h·d to (h + 1)·d.
+        k: the same. Scores are divided by √d.
         v: the same.
         o: from all heads' values, in their order.
+        causal: a token sees itself and what is before it.
 
     Raises:
         ValueError: n does not divide `heads`.
@@ -249,10 +252,11 @@ class ParallelAttention(nn.Module):
 def vocab_parallel_cross_entropy(
     logits: Tensor, targets: Tensor, group: Group = None
 ) -> Tensor:
-    """The loss of each token; ranks exchange three numbers a token.
+    """The loss of each token, as `F.cross_entropy(…, reduction="none")`.
 
-    Nothing is averaged: only the caller knows how many targets the global batch
-    has. Targets are not checked, for which the host would wait for the GPU.
+    Ranks exchange three numbers a token. Nothing is averaged: only the caller
+    knows how many targets the global batch has. Targets are not checked, for
+    which the host would wait for the GPU.
 
     Args:
         logits: (…, vocabulary / n). Rank r has tokens r·v to (r + 1)·v of the
@@ -261,7 +265,8 @@ def vocab_parallel_cross_entropy(
             its gradients are 0.
 
     Returns:
-        (…), the same on every rank, in float32 at least.
+        (…), the same on every rank, in float32 at least. Each calls
+        `backward` on it.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     greatest = logits.detach().amax(-1)

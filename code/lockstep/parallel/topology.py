@@ -17,9 +17,13 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
+from lockstep.parallel.collectives import (
+    Group,
+    all_gather,
+    place,
+    reduce_scatter,
+)
 from lockstep.planner.collectives import ALGORITHMS, collective
-
-from .collectives import Group, all_gather, place, reduce_scatter
 
 
 class Link(NamedTuple):
@@ -65,11 +69,20 @@ def ping_pong(
     device: torch.device | str = "cpu",
     clock: Callable[[], float] = now,
 ) -> dict[int, list[float]]:
-    """By size in bytes, the seconds of one message in each round, the first
-    one cold: half of a round trip between the group's ranks 0 and 1.
+    """Measure single messages between the group's ranks 0 and 1.
 
-    All ranks get rank 0's times. From times of their own they might choose
-    two algorithms for one all-reduce, and wait for each other.
+    All ranks call it, and get rank 0's times. From times of their own they
+    might choose two algorithms for one all-reduce, and wait for each other.
+
+    Args:
+        sizes: of the messages, in bytes.
+        rounds: how often each size is measured.
+        device: where the messages lie.
+        clock: says the time in seconds, and no other clock is read. On a GPU
+            it waits for what was launched.
+
+    Returns:
+        For each size, the seconds of one message, one way, in each round.
     """
     rank, _ = place(group)
     took = torch.zeros(rounds, len(sizes), dtype=torch.float64)
@@ -92,11 +105,17 @@ def ping_pong(
 # --8<-- [end:ping_pong]
 # --8<-- [start:fit]
 def fit(times: Mapping[int, Sequence[float]]) -> Link:
-    """The link with the least squared relative error to the median times.
+    """The link that messages went over; neither of its numbers is below 0.
+
+    Errors count relative to the time: 10 % of a small message as much as 10 %
+    of a large one.
 
     Args:
         times: seconds of single messages, by size in bytes; two sizes or more.
+            The first of a size may be cold, a few may have met a busy
+            processor; most did not.
     """
+    # The least squared relative error to the medians, which no outlier moves.
     took = {nbytes: median(each) for nbytes, each in times.items()}
     rows = [[1 / t, nbytes / t] for nbytes, t in took.items()]
     (alpha, beta), *_ = np.linalg.lstsq(rows, np.ones(len(rows)))
@@ -139,7 +158,7 @@ def predict(algorithm: str, nbytes: float, cluster: Cluster) -> float:
 
 
 def choose(nbytes: float, cluster: Cluster) -> str:
-    """The algorithm that is the fastest for a buffer of this size."""
+    """ring, tree or hierarchical: what is fastest for such a buffer here."""
     return min(ALGORITHMS, key=lambda one: predict(one, nbytes, cluster))
 
 
@@ -149,8 +168,8 @@ def hierarchical_all_reduce(tensor: Tensor, inner: Group, outer: Group) -> None:
     """`tensor` becomes the sum over all ranks, in place.
 
     Args:
-        tensor: of any shape; zeros fill it up where the node's ranks do not
-            divide its length.
+        tensor: of any shape, dtype and length that can be added; zeros fill it
+            up where the node's ranks do not divide its length.
         inner: the ranks of this node.
         outer: this rank and its likes, one of each node.
     """

@@ -30,6 +30,7 @@ from lockstep.exercises.bugs import COST, CUT, Bug, bugs, plain
 from lockstep.exercises.drills import Drill, drills
 from lockstep.exercises.exercise import Exercise
 from lockstep.exercises.labs import Lab, labs
+from lockstep.exercises.labs.starters import starter
 from lockstep.site.snippets import expand
 
 PROGRAM = "lockstep.exercises.grading.__main__"  # that a notebook grades with
@@ -103,6 +104,7 @@ def source_of(exercise: Exercise, root: Path) -> str:
         ]
         cells = [f"{home}/slow.py", f"{home}/solution.py"]  # of their own
         files = [f for f in files if f not in given["parts"] + cells]
+        given["starter"] = starter(exercise)
     if isinstance(exercise, Drill):
         for part in "start", "solution":
             path = getattr(exercise, part).resolve()

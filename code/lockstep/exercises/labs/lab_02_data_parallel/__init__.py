@@ -13,3 +13,16 @@ The grader compares gradients with one process, counts all-reduces and bytes,
 and lets one rank hold up the others: who waits inside a hook waits for ever. It
 also looks at whose code starts the all-reduces, yours or torch's.
 """
+
+STARTER = """Lab 02: data parallel.
+
+Build what torch's DistributedDataParallel is made of, from a module, hooks on
+its parameters and `dist.all_reduce`. The ranks are those of the default group.
+"""
+
+TODO = {
+    "DataParallel.__init__": "equal replicas, buckets, hooks",
+    "DataParallel.forward": "nothing is sent here",
+    "DataParallel.wait_for_gradients": "start what is left, and wait",
+    "DataParallel.no_sync": "for accumulation",
+}

@@ -12,3 +12,23 @@ The grader compares every rank's output, losses and gradients with one process
 that has all experts and all tokens. It overloads one expert, leaves others and
 a whole rank without tokens, and counts the bytes that go over the wire.
 """
+
+STARTER = """Lab 07: expert parallel.
+
+Experts are divided over the ranks of a group: of n experts on r ranks, rank 0
+owns the first n / r, rank 1 the next, and so on. Every rank has tokens of its
+own, perhaps none, and calls each function together with the others.
+
+`group` is None for all ranks, or a process group. Any collective of torch's may
+be used. Rows that are added to fill a buffer must not change a result.
+"""
+
+TODO = {
+    "route": "who chose what, and who came first",
+    "load_balancing_loss": "of everybody's tokens, not of ours alone",
+    "Trip": "whatever yours has to know",
+    "dispatch": "rows travel, and gradients find back",
+    "combine": "the way back",
+    "ExpertParallel.__init__": "no parameter that another rank owns",
+    "ExpertParallel.forward": "the parts above, on every rank",
+}

@@ -14,7 +14,8 @@ from torch import Tensor
 
 # --8<-- [start:side]
 def group_of(key: str, scaffold: str) -> str:
-    """The name of what must not be cut."""
+    """The name of what must not be cut: molecules of one scaffold. Two without
+    rings have nothing in common, unless they are the same."""
     return f"scaffold {scaffold}" if scaffold else f"molecule {key}"
 
 
@@ -30,7 +31,14 @@ def side(
     shares: Mapping[str, float],
     pinned: Mapping[str, str],
 ) -> str:
-    """The part of a group."""
+    """The part of a group.
+
+    It depends on the arguments alone: not on the process, other groups or their
+    sizes. Of many groups each part has its share, and another seed draws anew.
+
+    Args:
+        pinned: parts of those groups that somebody has placed.
+    """
     if group in pinned:
         return pinned[group]
     end, at = 0.0, fraction(group, seed)
@@ -74,7 +82,13 @@ def split(
     shares: Mapping[str, float],
     pinned: Mapping[str, str],
 ) -> list[str]:
-    """The part of each of this rank's rows."""
+    """The part of each of this rank's rows.
+
+    Raises:
+        ValueError: a group that is not pinned has more of all ranks' rows than
+            the smallest share. Every rank raises it, in one line that has the
+            group's name.
+    """
     groups = [group_of(*row) for row in zip(keys, scaffolds, strict=True)]
     return assign(groups, seed, shares, pinned)
 
@@ -90,7 +104,19 @@ def tanimoto(a: Tensor, b: Tensor) -> Tensor:
 
 
 def nearest(test: Tensor, train: Tensor) -> Tensor:
-    """Of each test molecule the nearest training molecule of any rank."""
+    """Of each test molecule of this rank, the similarity of the nearest
+    training molecule of any rank.
+
+    The similarity of two fingerprints is Tanimoto's: bits that both have over
+    bits that one has; 0, if there is none.
+
+    Args:
+        test: bool [rows, bits], this rank's.
+        train: bool [rows, bits], this rank's; as many bits.
+
+    Returns:
+        Float [test rows]; 0 where no rank has a training molecule.
+    """
     rows = torch.tensor(len(train))
     dist.all_reduce(rows, dist.ReduceOp.MAX)
     # No bits are similar to nothing, so nobody sees who has fewer rows.
@@ -106,7 +132,19 @@ def nearest(test: Tensor, train: Tensor) -> Tensor:
 
 
 def audit(near: Tensor, least: float) -> dict[str, float]:
-    """What all ranks' test molecules have for neighbors."""
+    """What all ranks' test molecules have for neighbors, alike on each rank.
+
+    Args:
+        near: of `nearest`, this rank's.
+
+    Returns:
+        "molecules": how many there are; "near": the share of them with a
+        neighbor of similarity `least` or above; "median": of all
+        similarities, the mean of the two in the middle if there are two.
+
+    Raises:
+        ValueError: no rank has a test molecule. Every rank raises it.
+    """
     every = torch.cat(everyone(near.double()))
     if not len(every):
         raise ValueError("no rank has a test molecule")

@@ -11,3 +11,21 @@ on from one integer on another number of ranks, and its loss.
 The grader compares plans of ranks whose random generators differ. It resumes
 after every step, deals steps to other numbers of ranks, and checks gradients.
 """
+
+STARTER = """Lab B2: token-budget batches.
+
+Sample i has `lengths[i]` tokens, a NumPy array of integers, the same on every
+rank. A batch is a list of samples, padded to its longest: it costs its number
+of samples times the greatest length, and no batch costs more than `budget`. A
+step is a list of `parts` batches, which are dealt to the ranks.
+
+No function of the first three communicates, and none touches a global random
+generator or `lengths`. What they return depends on their arguments alone.
+"""
+
+TODO = {
+    "plan": "how many batches are too few, or too many",
+    "stream": "",
+    "share": "",
+    "token_loss": "what can a rank know without asking?",
+}

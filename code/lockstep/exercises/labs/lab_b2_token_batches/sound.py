@@ -59,7 +59,18 @@ def even(batches: list[Batch], parts: int) -> list[Batch]:
 def plan(
     lengths: np.ndarray, budget: int, parts: int, seed: int, epoch: int
 ) -> list[Step]:
-    """The steps of an epoch, the same in every process."""
+    """The steps of an epoch, the same in every process.
+
+    Each sample is in one batch, no batch is empty, and each step has `parts`
+    batches. There are few batches with little padding: at most a tenth of what
+    they cost, where lengths allow it. Another epoch has other batches, and long
+    samples come throughout the epoch.
+
+    Raises:
+        ValueError: a sample is longer than the budget or has no token; or the
+            samples do not make whole steps without an empty batch. The message
+            is one line; of a sample it has the number.
+    """
     check(lengths, budget)
     rng = np.random.default_rng([seed, epoch])  # nobody else's generator
     # Nearly by length: neighbors are alike, and others in each epoch.
@@ -74,7 +85,16 @@ def plan(
 def stream(
     lengths: np.ndarray, budget: int, parts: int, seed: int, position: int = 0
 ) -> Iterator[tuple[Step, int]]:
-    """The steps of all epochs, each with the position after it."""
+    """The steps of all epochs, without an end.
+
+    Args:
+        position: 0, or what was yielded beside a step, in whichever process:
+            then the stream goes on with the step after that one.
+
+    Yields:
+        A step, and the position after it: all that a checkpoint has of the
+        data. Epoch 1,000 takes no longer to go on from than epoch 1.
+    """
     # An epoch has fewer steps than samples, so one number holds both.
     epoch, done = divmod(position, len(lengths) + 1)
     while True:
@@ -87,7 +107,11 @@ def stream(
 
 
 def share(step: Step, rank: int, world: int) -> Step:
-    """A rank's micro-batches of a step, as many as every other's."""
+    """A rank's micro-batches: each batch has one rank, and each rank as many.
+
+    Raises:
+        ValueError: the ranks do not divide the batches; with both numbers.
+    """
     if len(step) % world:
         raise ValueError(f"{world} ranks do not divide {len(step)} batches")
     return step[rank::world]
@@ -98,7 +122,18 @@ def share(step: Step, rank: int, world: int) -> Step:
 def token_loss(
     losses: Tensor, batch: Batch, step: Step, lengths: np.ndarray, world: int
 ) -> Tensor:
-    """A micro-batch's part of the mean loss over the step's tokens."""
+    """A micro-batch's part of the mean loss over the step's tokens.
+
+    Of each rank the parts of its micro-batches are summed. The mean over ranks
+    of those sums is the mean over all tokens of all ranks, and so DDP's
+    gradient, which is a mean over ranks, is that of one process.
+
+    Args:
+        losses: float [samples of the batch, longest], a token each. Behind a
+            sample's end anything may stand, NaN too; its gradient is 0.
+        batch: of `share(step, …)`.
+        world: how many ranks there are.
+    """
     tokens = sum(int(lengths[one].sum()) for one in step)  # of all ranks
     own = torch.as_tensor(lengths[batch])
     real = torch.arange(losses.shape[1]) < own[:, None]

@@ -39,6 +39,7 @@ def union(graphs: Sequence[Graph], features: int) -> Batch:
     """The graphs as one, in their order.
 
     Args:
+        graphs: perhaps none.
         features: columns of atoms, which an empty batch has as well.
     """
     counts = torch.tensor([len(one.atoms) for one in graphs]).long()
@@ -85,11 +86,10 @@ def readout(h: Tensor, batch: Batch, how: str) -> Tensor:
 # --8<-- [end:readout]
 # --8<-- [start:softmax]
 def softmax(scores: Tensor, batch: Batch) -> Tensor:
-    """(all atoms) to weights that sum to 1 over each graph's atoms.
-
-    Each graph's own maximum is taken off: under another's, far above it, all
-    its exponentials would be 0.
-    """
+    """(all atoms) to weights that sum to 1 over each graph's atoms, however
+    large the scores are."""
+    # Each graph's own maximum is taken off: under another's, far above it, all
+    # its exponentials would be 0.
     top = readout(scores[:, None], batch, "max")[batch.owner, 0]
     parts = (scores - top.detach()).exp()
     return parts / readout(parts[:, None], batch, "sum")[batch.owner, 0]
@@ -98,7 +98,11 @@ def softmax(scores: Tensor, batch: Batch) -> Tensor:
 # --8<-- [end:softmax]
 # --8<-- [start:permuted]
 def permuted(graph: Graph, order: Tensor) -> Graph:
-    """The same molecule, whose atom i is what was atom order[i]."""
+    """The same molecule, whose atom i is what was atom order[i].
+
+    Args:
+        order: int64 [atoms], a permutation.
+    """
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order))  # of an old atom, its new number
     return Graph(graph.atoms[order], place[graph.bonds])
@@ -132,10 +136,12 @@ def atom_mean(errors: Tensor, group: Group = None) -> Tensor:
 
     The mean over ranks of these parts is that mean. Data-parallel training
     averages gradients, so theirs is right too. A rank without atoms takes part
-    with 0, and has a backward pass like the others.
+    with 0, and has a backward pass like the others. Without any atoms the mean
+    is 0.
 
     Args:
         errors: [atoms of this rank], perhaps none.
+        group: the ranks among which gradients are averaged; None for all.
     """
     count = torch.tensor(len(errors), device=errors.device)
     dist.all_reduce(count, group=group)

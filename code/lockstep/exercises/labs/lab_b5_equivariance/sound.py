@@ -21,8 +21,13 @@ def perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
 
 # --8<-- [start:egnn]
 class EGNN(nn.Module):
-    """Of Satorras et al. 2021, https://arxiv.org/abs/2102.09844: features hear
-    squared distances, positions move along differences."""
+    """A layer under which features stay and positions follow, whatever the
+    molecule's place, turn, mirror image or order of atoms: that of Satorras et
+    al. 2021, https://arxiv.org/abs/2102.09844.
+
+    Both of an atom depend on the features of all others and on the distances
+    to them. Every parameter has a gradient.
+    """
 
     def __init__(self, features: int, hidden: int = 16) -> None:
         super().__init__()
@@ -31,7 +36,11 @@ class EGNN(nn.Module):
         self.update = perceptron(features + hidden, hidden, features)
 
     def forward(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and positions, of the shapes they came in."""
+        """Features and positions, of the shapes they came in.
+
+        Of one atom, and of two in one place, values and gradients are finite.
+        """
+        # Features hear squared distances, positions move along differences.
         apart = x[:, None] - x
         heard = self.messages(h, apart.square().sum(-1, keepdim=True), x)
         pull = (apart * self.weight(heard)).sum(1) / max(1, len(x) - 1)
@@ -48,8 +57,7 @@ class EGNN(nn.Module):
 # --8<-- [end:egnn]
 # --8<-- [start:chiral]
 class ChiralEGNN(EGNN):
-    """It hears the volume that three vectors of an atom span, too: its sign
-    turns round in a mirror, and stays in a rotation."""
+    """As EGNN, but the features of a mirror image are others."""
 
     def __init__(self, features: int, hidden: int = 16) -> None:
         super().__init__(features, hidden)
@@ -58,6 +66,8 @@ class ChiralEGNN(EGNN):
 
     def forward(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features and positions, of the shapes they came in."""
+        # The volume that three vectors of an atom span: its sign turns round in
+        # a mirror, and stays in a rotation.
         u, v, w = self.vectors(h, x).unbind(1)
         volume = (torch.linalg.cross(u, v) * w).sum(-1, keepdim=True)
         h, x = super().forward(h, x)
@@ -76,8 +86,9 @@ class ChiralEGNN(EGNN):
 # --8<-- [end:chiral]
 # --8<-- [start:rotations]
 def rotations(count: int, seed: int) -> Tensor:
-    """(count, 3, 3), float64, uniform over all rotations: of unit quaternions,
-    which four normal numbers give."""
+    """(count, 3, 3), float64, uniform over all rotations, and no mirror among
+    them. The same for a seed."""
+    # Of unit quaternions, which four normal numbers give.
     generator = torch.Generator().manual_seed(seed)
     four = torch.randn(count, 4, generator=generator, dtype=torch.float64)
     r, i, j, k = (four / four.norm(dim=1, keepdim=True)).T
@@ -92,10 +103,21 @@ def rotations(count: int, seed: int) -> Tensor:
 # --8<-- [end:rotations]
 # --8<-- [start:breaks]
 def breaks(layer: nn.Module, h: Tensor, x: Tensor, seed: int = 0) -> set[str]:
-    """Which of translation, rotation, permutation and mirror change more than
-    they should: 1e-8 of the largest number that the layer makes, in float64.
+    """Which transformations change more of what a layer makes than they should.
 
-    What it makes is its features, and what it adds to positions.
+    "translation": by 30 Å, in any direction. "rotation": about any axis.
+    "permutation": another order of atoms. "mirror": a reflection. A sound layer
+    of the EGNN kind gives the empty set, one that tells mirror images apart
+    gives {"mirror"}.
+
+    Args:
+        layer: of any dtype; it stays as it is.
+        h: (atoms, f), of any dtype.
+        x: (atoms, 3), of any dtype, perhaps centered, perhaps 1,000 Å away.
+
+    Returns:
+        The names of those whose error is above 1e-8 of the largest number that
+        the layer makes, or adds. float32 does not see so little.
     """
     layer = deepcopy(layer).double()  # the caller's stays as it is
     h, x = h.double(), x.double()
@@ -136,8 +158,13 @@ def off(found: Tensor, right: Tensor) -> float:
 # --8<-- [end:breaks]
 # --8<-- [start:tolerance]
 def tolerance(layer: nn.Module, h: Tensor, x: Tensor) -> float:
-    """What float32 costs this layer here: the largest difference between what
-    it makes in float32 and in float64, over the largest number."""
+    """What float32 costs this layer on this input: the largest difference
+    between what it makes in float32 and in float64, over the largest number
+    that it makes in float64. The larger of two: features, and what is added to
+    positions. In float32 the input is rounded as well.
+
+    A test in float32 takes a few times this as its tolerance.
+    """
     narrow = makes(deepcopy(layer).float(), h.float(), x.float())
     wide = makes(deepcopy(layer).double(), h.double(), x.double())
     return max(map(off, narrow, wide))

@@ -76,13 +76,16 @@ class Moved(torch.autograd.Function):
 
 
 def gather(x: Tensor, dim: int, group: Group) -> Tensor:
-    """What all ranks have, along `dim`; the gradient is summed and split."""
+    """What all ranks have, along `dim`, in the order of ranks.
+
+    Each rank uses the whole, so the gradient of a part is a sum.
+    """
     moved = Moved.apply(x.movedim(dim, 0), joined, summed, group)
     return moved.movedim(0, dim)
 
 
 def scatter(x: Tensor, dim: int, group: Group) -> Tensor:
-    """Our part along `dim` of the sum over ranks; the gradient is gathered."""
+    """This rank's part along `dim` of the sum over ranks."""
     moved = Moved.apply(x.movedim(dim, 0), summed, joined, group)
     return moved.movedim(0, dim)
 
@@ -91,11 +94,9 @@ def scatter(x: Tensor, dim: int, group: Group) -> Tensor:
 # --8<-- [start:outgoing]
 def outgoing(a: Tensor, b: Tensor, mesh: Mesh) -> Tensor:
     """Tiles of a and b, (i, k, c) and (j, k, c), to our tile (i, j, c) of
-    Σₖ a[i, k] b[j, k].
-
-    Every row of b comes, at our columns k. Products of our rows with all of
-    them are one term of a sum over the ranks across.
-    """
+    Σₖ a[i, k] b[j, k]."""
+    # Every row of b comes, at our columns k. Products of our rows with all of
+    # them are one term of a sum over the ranks across.
     rows = gather(b, 0, mesh.down)
     return scatter(torch.einsum("ikc,jkc->ijc", a, rows), 1, mesh.across)
 
@@ -104,11 +105,9 @@ def outgoing(a: Tensor, b: Tensor, mesh: Mesh) -> Tensor:
 # --8<-- [start:incoming]
 def incoming(a: Tensor, b: Tensor, mesh: Mesh) -> Tensor:
     """Tiles of a and b, (k, i, c) and (k, j, c), to our tile (i, j, c) of
-    Σₖ a[k, i] b[k, j].
-
-    On transposed tiles the axes change names. There the sum with b first is the
-    transpose of ours.
-    """
+    Σₖ a[k, i] b[k, j]."""
+    # On transposed tiles the axes change names. There the sum with b first is
+    # the transpose of ours.
     swapped = Mesh(mesh.across, mesh.down)
     turned = outgoing(b.transpose(0, 1), a.transpose(0, 1), swapped)
     return turned.transpose(0, 1)
@@ -121,10 +120,11 @@ def attention(
 ) -> Tensor:
     """In each row i, edge ij attends to all edges ik of its row.
 
+    The score of ij and ik is their product over √d, plus bias[j, k].
+
     Args:
         q, k, v: tiles (rows, columns, heads, d).
-        bias: a tile (rows, columns, heads): number jk is added to the score of
-            ij and ik, in every row i.
+        bias: a tile (rows, columns, heads), the same for every row i.
 
     Returns:
         (rows, columns, heads, d).
@@ -141,8 +141,13 @@ def attention(
 # --8<-- [end:attention]
 # --8<-- [start:weights]
 def sum_gradients(module: nn.Module, mesh: Mesh) -> None:
-    """Each weight's gradient becomes the sum over the ranks of the mesh, which
-    share one sample. Along one axis, then the other: both sums are whole."""
+    """Each weight's `grad` becomes that of one device.
+
+    Weights are whole on every rank; `grad` is of this rank's pairs alone, or
+    None on all ranks.
+    """
+    # One sample, on all ranks of the mesh. Along one axis, then the other: both
+    # sums are whole.
     for weight in module.parameters():
         if weight.grad is not None:
             for group in mesh:
