@@ -7,7 +7,9 @@ import pytest
 
 from lockstep.exam.launching import Ended, Step
 from lockstep.exam.lineage import (
+    NO_STEP,
     Lineage,
+    Start,
     differences,
     ends_of_epochs,
     lineage,
@@ -59,7 +61,7 @@ def test_a_launch_goes_on_from_the_step_that_had_its_weights() -> None:
     """A launch that begins with the weights that an earlier one had after step
     4 goes on from step 4, and what that one did later is not counted."""
     now = lineage(launched(0, 5), launched(4, STEPS))
-    assert now.resumed == [4]
+    assert now.starts == [Start(4)]
     assert now.steps == STEPS
     assert differences(WHOLE, now) == {}
 
@@ -70,9 +72,9 @@ def test_from_the_start_from_nowhere_and_not_at_all() -> None:
     nowhere = launched(3, STEPS)
     for steps in nowhere.ranks.values():
         steps[0] = steps[0]._replace(before={"weights": "of nobody"})
-    assert lineage(begun, launched(0, STEPS)).resumed == [0]
-    assert lineage(begun, nowhere).resumed == [None]
-    assert lineage(begun, Ended([])).resumed == [-1]
+    assert lineage(begun, launched(0, STEPS)).starts == [Start(0)]
+    assert lineage(begun, nowhere).starts == [Start(None)]
+    assert lineage(begun, Ended([])).starts == [NO_STEP]
     assert lineage(begun, Ended([])).steps == 3
 
 
@@ -85,12 +87,12 @@ def test_each_rank_has_to_go_on_with_its_own_weights() -> None:
         second = launched(2, STEPS)
         first = second.ranks[1][0]
         other = first.before | {"weights": "w0"}
-        assert lineage(launched(0, last), second).resumed == [2]
+        assert lineage(launched(0, last), second).starts == [Start(2)]
         second.ranks[1][0] = first._replace(before=other)
-        assert lineage(launched(0, last), second).resumed == [None]
+        assert lineage(launched(0, last), second).starts == [Start(None)]
     killed = launched(0, 4)
     del killed.ranks[1][2:]
-    assert lineage(killed, second).resumed == [2]
+    assert lineage(killed, second).starts == [Start(2)]
 
 
 def test_steps_that_the_scaler_skips_are_the_scalers() -> None:
@@ -142,11 +144,11 @@ def test_weights_that_stay_are_those_of_the_first_step_with_them() -> None:
     first = launched(0, 3)
     for steps in first.ranks.values():
         steps[2] = steps[2]._replace(after="w2")
-    assert lineage(first, launched(2, STEPS)).resumed == [2]
+    assert lineage(first, launched(2, STEPS)).starts == [Start(2)]
     for steps in first.ranks.values():
         steps[0] = steps[0]._replace(after="w0")
         steps[1] = step(1, 0, before={"weights": "w0"})
-    assert lineage(first, launched(0, STEPS)).resumed == [0]
+    assert lineage(first, launched(0, STEPS)).starts == [Start(0)]
 
 
 def test_skipped_steps_do_not_count() -> None:
@@ -196,7 +198,7 @@ def test_what_follows_from_a_difference_is_none_of_its_own() -> None:
         state = {"weights": "x4", "optimizer": "of x4"}
         third.ranks[rank][0] = first._replace(before=first.before | state)
     now = lineage(launched(0, 2), second, third)
-    assert now.resumed == [2, 4]
+    assert now.starts == [Start(2), Start(4)]
     assert [*differences(WHOLE, now)] == ["random"]
 
 

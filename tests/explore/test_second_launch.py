@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.exam.lineage import differences, lineage
+from lockstep.exam.lineage import NO_STEP, Start, differences, lineage
 from lockstep.explore import second_launch
 from lockstep.explore.settings import read
 from tests.exam.test_lineage import launched
@@ -28,7 +28,7 @@ def test_a_second_launch_is_judged_as_in_the_exam(
             at = second_launch.goes_on(values)
             more = second_launch.taken(values)
             now = lineage(launched(0, kill), launched(at, at + more))
-            assert now.resumed == [at if more else -1]
+            assert now.starts == [Start(at) if more else NO_STEP]
             assert now.steps == second_launch.counted(values)
             failed = second_launch.verdicts(values)
             assert ("goes-on" in failed) == (

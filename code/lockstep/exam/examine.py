@@ -122,6 +122,17 @@ def needed(only: frozenset[str]) -> Iterator[Scenario]:
             yield scenario
 
 
+@dataclass
+class Attempts:
+    """What a scenario answered each time that it was run."""
+
+    tries: list[dict[str, Verdict]] = field(default_factory=list)
+    # By question that failed: the launches of its first failure, and the
+    # folder that holds what they left.
+    kept: dict[str, tuple[list[str], str]] = field(default_factory=dict)
+    prevented: str = ""  # why it was not run, or not again
+
+
 def answers(
     bench: Bench,
     scenario: Scenario,
@@ -129,43 +140,59 @@ def answers(
     failures: set[str],
     wanted: frozenset[str],
 ) -> Iterator[Result]:
-    """Of one scenario. What fails is done again, if it is `wanted`, unless
-    `failures` that were seen often enough explain it."""
+    """Answer the questions of one scenario."""
     lacks = bench.adapter.lacks
-    why = DIFFER if scenario.compares and "repeat" in failures else ""
     ask = [name for name in scenario.questions if name not in lacks]
-    tries: list[dict[str, Verdict]] = []
-    kept: dict[str, tuple[list[str], str]] = {}
-    while ask and not why:
-        try:
-            tries.append(scenario.run(bench))
-        except (AdapterError, ExamError) as error:
-            if scenario is SCENARIOS[0]:
-                raise
-            why = str(error)
-            break
-        wrong = [n for n in ask if tries[-1][n].answer == "failed"]
-        if new := [n for n in wrong if n not in kept]:
-            where = bench.set_aside(f"{scenario.run.__name__}-{len(tries)}")
-            kept |= dict.fromkeys(new, (bench.steps, str(where)))
-        still = [
-            n
-            for n in kept
-            if n in wanted and unexplained(tries[-1][n], failures)
-        ]
-        if not still or len(tries) == TIMES:
-            break
-        tell(f"{', '.join(still)}, once more: {len(tries) + 1} of {TIMES}")
+    done = Attempts()
+    if scenario.compares and "repeat" in failures:
+        done.prevented = DIFFER
+    elif ask:
+        done = attempt(bench, scenario, ask, tell, failures, wanted)
     for name in scenario.questions:
         if name in lacks:
             yield Result(BY_ID[name], Verdict("not applicable", lacks[name]))
-        elif not tries:
-            yield Result(BY_ID[name], Verdict("not run", why))
+        elif not done.tries:
+            yield Result(BY_ID[name], Verdict("not run", done.prevented))
         else:
-            verdicts = [t[name] for t in tries]
-            if why and name in kept:  # it failed, and cannot be tried again
-                verdicts.append(Verdict("not run", why))
-            yield judged(name, verdicts, kept.get(name), failures)
+            verdicts = [verdicts[name] for verdicts in done.tries]
+            if done.prevented and name in done.kept:
+                verdicts.append(Verdict("not run", done.prevented))
+            yield judged(name, verdicts, done.kept.get(name), failures)
+
+
+def attempt(
+    bench: Bench,
+    scenario: Scenario,
+    ask: list[str],
+    tell: Callable[[str], None],
+    failures: set[str],
+    wanted: frozenset[str],
+) -> Attempts:
+    """Run a scenario; once more, up to TIMES, if one of the `wanted` questions
+    of `ask` has failed and no failure seen before explains it."""
+    done = Attempts()
+    for number in range(1, TIMES + 1):
+        try:
+            verdicts = scenario.run(bench)
+        except (AdapterError, ExamError) as error:
+            if scenario is SCENARIOS[0]:
+                raise
+            done.prevented = str(error)
+            break
+        done.tries.append(verdicts)
+        failed = (n for n in ask if verdicts[n].answer == "failed")
+        if new := [n for n in failed if n not in done.kept]:
+            where = bench.set_aside(f"{scenario.run.__name__}-{number}")
+            done.kept |= dict.fromkeys(new, (bench.steps, str(where)))
+        again = [
+            n
+            for n in done.kept
+            if n in wanted and unexplained(verdicts[n], failures)
+        ]
+        if not again or number == TIMES:
+            break
+        tell(f"{', '.join(again)}, once more: {number + 1} of {TIMES}")
+    return done
 
 
 def unexplained(verdict: Verdict, failures: set[str]) -> bool:

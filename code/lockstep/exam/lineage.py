@@ -9,12 +9,29 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import NamedTuple
 
 from .launching import Ended, Step
 
 # How far norms of weights may differ where ranks add in another order.
 TOLERANCE = 1e-4
 ABSENT = Step(False, (), {}, "", (), (), None)  # of a rank not yet there
+
+
+class Start(NamedTuple):
+    """How a launch after the first began."""
+
+    # Whose weights it began with; None: weights that the run never had.
+    step: int | None
+    trained: bool = True  # whether it took a step
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it began with the weights of a step, not the initial ones."""
+        return bool(self.step)
+
+
+NO_STEP = Start(None, trained=False)
 
 
 @dataclass
@@ -25,39 +42,53 @@ class Lineage:
     world: int = 0  # of the newest launch
     trailing: dict[int, int] = field(default_factory=dict)
     # ^ of each rank: steps that were skipped after its last one.
-    resumed: list[int | None] = field(default_factory=list)
-    # ^ for each launch after the first: the step that it went on from; None if
-    # it began with weights that the run had never had, -1 if it took no step.
+    starts: list[Start] = field(default_factory=list)
+    # ^ of each launch after the first.
+
+    @property
+    def start(self) -> Start:
+        """How the newest launch began."""
+        return self.starts[-1]
 
     def add(self, ended: Ended) -> None:
-        """One more launch."""
+        """Append a launch, in place of the earlier steps that it took again."""
         told = {r: committed(s) for r, s in ended.ranks.items()}
         new = {r: steps for r, (steps, _) in told.items()}
         if self.ranks and not new.get(0):
-            self.resumed.append(-1)
+            self.starts.append(NO_STEP)
             return
-        before = self.trailing
-        self.trailing = {r: skips for r, (_, skips) in told.items()}
-        if not self.ranks:
-            self.ranks, self.world = new, ended.world
-            return
-        after = self.step_with(new[0][0].before["weights"])
-        if after is not None and ended.world == self.world:
-            others = (r for r in new if r and new[r])
-            if not all(self.had(r, after, new[r][0]) for r in others):
-                after = None
+        kept = 0
+        if self.ranks:
+            start = self.start_of(new, ended.world)
+            self.starts.append(start)
+            kept = start.step or 0
+            self.note_skips(new, kept)
         self.world = ended.world
-        self.resumed.append(after)
+        self.trailing = {r: skips for r, (_, skips) in told.items()}
+        before = {r: steps[:kept] for r, steps in self.ranks.items()}
+        absent = [ABSENT] * kept  # of ranks that are new
+        self.ranks = {
+            r: before.get(r, absent) + new.get(r, []) for r in {*before, *new}
+        }
+
+    def start_of(self, new: dict[int, list[Step]], world: int) -> Start:
+        """How a launch with these steps began. Each rank must have its own
+        weights of the step, unless the world size has changed."""
+        after = self.step_with(new[0][0].before["weights"])
+        if after is None or world != self.world:
+            return Start(after)
+        others = (r for r in new if r and new[r])
+        own = all(self.had(r, after, new[r][0]) for r in others)
+        return Start(after if own else None)
+
+    def note_skips(self, new: dict[int, list[Step]], kept: int) -> None:
+        """Note on each rank's first new step how many steps the scaler had
+        skipped in the earlier launch before the step that it replaces."""
         for r, steps in self.ranks.items():
-            dropped = steps[after or 0 :]
-            skips = dropped[0].skips if dropped else before.get(r, 0)
+            dropped = steps[kept:]
+            skips = dropped[0].skips if dropped else self.trailing.get(r, 0)
             if new.get(r):
                 new[r][0] = new[r][0]._replace(earlier=skips)
-        kept = {r: steps[: after or 0] for r, steps in self.ranks.items()}
-        absent = [ABSENT] * (after or 0)  # of ranks that are new
-        self.ranks = {
-            r: kept.get(r, absent) + new.get(r, []) for r in {*kept, *new}
-        }
 
     def had(self, rank: int, after: int, first: Step) -> bool:
         """Whether `rank` goes on with its own weights of that step. If it was
@@ -180,7 +211,7 @@ def compare_steps(
 def compare_states(was: Lineage, now: Lineage, differ: Differ) -> None:
     """What each launch that went on went in with, as long as the run had been
     the same until then: what differs later may follow from that."""
-    for k in (after for after in now.resumed if after and after > 0):
+    for k in (start.step for start in now.starts if start.step):
         for rank, steps in sorted(was.ranks.items()):
             mine = now.ranks.get(rank, [])
             if k >= min(len(steps), len(mine)):

@@ -186,12 +186,20 @@ class Observer:
         }  # fmt: skip
         try:
             self.connection.sendall(json.dumps(record).encode() + b"\n")
-            while True:  # for ever if told to hang: no second answer comes
-                order = json.loads(self.answers.readline())
-                if order["do"] != "hang":
-                    return obey(order)
-        except (OSError, ValueError):  # nobody would end this process
+            order = self.next_order()
+            if order["do"] == "hang":
+                self.next_order()  # none comes: the examiner ends this process
+            obey(order)
+        except (OSError, ValueError):  # the examiner is gone
             os._exit(LEFT_ALONE)
+
+    def next_order(self) -> dict[str, Any]:
+        """Wait for the examiner's next order.
+
+        Raises:
+            ValueError: the connection was closed.
+        """
+        return json.loads(self.answers.readline())
 
 
 def obey(order: dict[str, Any]) -> None:

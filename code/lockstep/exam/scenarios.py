@@ -141,13 +141,13 @@ def stop(b: Bench) -> Verdicts:
     b.keep("stopped")
     now = lineage(first, second := b.run())
     trouble = went_on(now, second, at_least=b.middle)
-    b.goes_on = (now.resumed[-1] or 0) > 0
+    b.goes_on = now.start.resumed
     if not b.goes_on:
         assert trouble
         why = "nothing was resumed, see goes-on"
         rest = dict.fromkeys((*ASPECTS, "ema"), Verdict("not run", why))
         return rest | {"goes-on": trouble}
-    on = trouble or passed(f"from step {now.resumed[-1]}")
+    on = trouble or passed(f"from step {now.start.step}")
     found: Verdicts = {"goes-on": on}
     unlike = b.unlike = differences(was, now, exact(b))
     for aspect in ASPECTS:
@@ -211,9 +211,9 @@ def twice(b: Bench) -> Verdicts:
     second = b.run(Act(3, "kill"), save_every=2)  # it has saved once
     third = b.run(save_every=2)
     ends = [first, second, third]
-    verdict, (one, two) = same_end(b, was, ends, 1), lineage(*ends).resumed
+    verdict, (one, two) = same_end(b, was, ends, 1), lineage(*ends).starts
     if verdict.answer == "passed" and one == two:
-        why = f"both launches went on from step {one}"
+        why = f"both launches went on from step {one.step}"
         return {"twice": Verdict("not run", why)}
     return {"twice": verdict}
 
@@ -248,7 +248,7 @@ def fp16(b: Bench) -> Verdicts:
     unlike = differences(was, now)
     if "scaler" in unlike:
         return {"scaler": failed(unlike["scaler"])}
-    after = now.resumed[-1] or 0
+    after = now.start.step or 0
     scale = now.ranks[0][after].scale
     return {"scaler": passed(f"scale {scale:.0f} at the restart")}
 
@@ -352,13 +352,13 @@ def foreign(b: Bench) -> Verdicts:
     now = lineage(b.stopped, ended)
     if refused(now, ended):
         return {"foreign": passed(f"refused: {ended.last_words}")}
-    after = now.resumed[-1]
-    if after == -1:
+    if not now.start.trained:
         trouble = went_on(now, ended, 0)
         assert trouble
         return {"foreign": trouble}
-    if after:
-        return {"foreign": failed(f"it went on from the other's step {after}")}
+    if now.start.resumed:
+        said = f"it went on from the other's step {now.start.step}"
+        return {"foreign": failed(said)}
     return {"foreign": passed("it began a run of its own")}
 
 
@@ -408,7 +408,7 @@ def cut_off(b: Bench, how: str) -> Verdict:
     if first.out_of_time:
         return failed(f"it hung: {b.steps[-1]}")
     now = lineage(first, second := b.run())
-    if (now.resumed[-1] or 0) > every:
+    if (now.start.step or 0) > every:
         why = "its writer was not reached: a process that began before"
         return Verdict("not run", why)
     return same_end(b, b.undisturbed(), [first, second], every)
@@ -436,15 +436,16 @@ def terminated(b: Bench) -> Verdict:
         return failed("it took no notice, and trained on")
     now = lineage(first, second := b.run(save_every=never))
     last = first.steps[-1]
-    if now.resumed[-1] is None and last.after == last.before["weights"]:
+    unknown = now.start.trained and now.start.step is None
+    if unknown and last.after == last.before["weights"]:
         why = "the weights that it left with were not seen, as with ZeRO"
         return Verdict("not run", why)
-    if now.resumed[-1] == 0:
+    if now.start.step == 0:
         said = f"nothing was saved, and all {at} steps were lost"
         return failed(said) if b.goes_on else failed(said, "goes-on")
     if trouble := went_on(now, second, at):
         return trouble
-    return passed(f"saved at step {now.resumed[-1]}, told at step {at}")
+    return passed(f"saved at step {now.start.step}, told at step {at}")
 
 
 def hang(b: Bench) -> Verdicts:
@@ -469,9 +470,10 @@ def finished(b: Bench) -> Verdicts:
     now.add(ended)
     if ended.code:
         return {"finished": failed(f"it fails: {ended.last_words}")}
-    if now.steps != was.steps or now.resumed[-1] in (None, 0):
+    anew = now.start.trained and not now.start.resumed
+    if now.steps != was.steps or anew:
         said = f"it trained {len(ended.steps)} more steps"
-        why = "length" if now.resumed[-1] else "goes-on"
+        why = "goes-on" if anew else "length"
         return {"finished": failed(said, why)}
     unlike = differences(was, now, exact(b))
     if unlike:
@@ -543,13 +545,13 @@ def refused(now: Lineage, ended: Ended) -> bool:
     """Whether the newest launch left by itself, with an error, before it
     trained."""
     failed = bool(ended.code) and not ended.out_of_time
-    return failed and now.resumed[-1] == -1
+    return failed and not now.start.trained
 
 
 def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
     """What is wrong with where the newest launch went on, if anything is."""
-    after = now.resumed[-1]
-    if after == -1:
+    after = now.start.step
+    if not now.start.trained:
         code = f"exit code {ended.code}"
         if ended.out_of_time:
             code = "it hung"
@@ -581,7 +583,9 @@ def same_end(
     last = ends[-1]
     if last.code:
         return failed(f"it ended with exit code {last.code}: {last.last_words}")
-    return passed(f"from step {', '.join(map(str, now.resumed))}")
+    return passed(
+        f"from step {', '.join(str(start.step) for start in now.starts)}"
+    )
 
 
 def noticed(b: Bench, ended: Ended) -> Verdict:
@@ -592,7 +596,7 @@ def noticed(b: Bench, ended: Ended) -> Verdict:
         return passed(f"refused: {ended.last_words}")
     if trouble := went_on(now, ended, 1):
         return trouble
-    after = now.resumed[-1] or 0
+    after = now.start.step or 0
     loaded = after >= b.middle
     how = "went on from it" if loaded else f"fell back to step {after}"
     unlike = differences(was, now, exact(b))

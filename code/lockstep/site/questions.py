@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from markdown import Markdown
@@ -247,94 +247,149 @@ def index(asked: list[Core], traps: list[Admitted], played: list[Round]) -> str:
     )
 
 
+class ReplyJson(TypedDict):
+    """A pushback: what is asked, how to meet it, and what follows; HTML."""
+
+    ask: str
+    reply: str
+    then: list[ReplyJson]
+
+
+class AnswerJson(TypedDict):
+    """A question's own file: named parts of the answer, and pushbacks; HTML."""
+
+    parts: list[list[str]]  # pairs of a name and its HTML
+    pushbacks: list[ReplyJson]
+
+
+class QuestionJson(TypedDict):
+    """A question in the file of all questions."""
+
+    id: str
+    topic: str  # a key of `topics`
+    level: str  # one of `levels`
+    title: str
+    question: str  # HTML
+    page: str  # its address below the site's root
+    tier: str
+    kind: str
+    pushed: int  # pushbacks, with those that follow
+
+
+class BankJson(TypedDict):
+    """The file of all questions, and of the rubric that scores them."""
+
+    topics: dict[str, str]  # by key; those that have questions first
+    levels: Sequence[str]  # from the lowest
+    stages: list[dict[str, Any]]
+    lines: list[dict[str, Any]]  # of the rubric; `links` are addresses
+    questions: list[QuestionJson]
+
+
 def bundle(
     found: Sequence[Asked],
     files: Files,
     config: MkDocsConfig,
     repository: str,
-) -> dict[str, Any]:
-    """What a browser asks from, by the name of its file: one with all that is
-    asked, the core first, and one for each question with what is said in
-    answer. Addresses begin at the site's root.
+) -> dict[str, BankJson | AnswerJson]:
+    """Return what a browser asks from, by file name: one `BankJson`, the core
+    first, and an `AnswerJson` per question. Addresses begin at the site's root.
 
     Raises:
         ValueError: a link leads to no page.
     """
+    writer = Writer(files, config, repository)
+    answers = {f"{BUNDLE}/{one.id}.json": writer.answer(one) for one in found}
+    return {f"{BUNDLE}.json": writer.bank(found), **answers}
 
-    def address(path: str) -> str:
-        if (target := files.get_file_from_path(path)) is None:
-            raise ValueError(f"there is no page {path}")
-        return target.url
 
-    def absolute(link: re.Match[str]) -> str:
-        return f"]({address(link['path'])}{link['anchor'] or ''})"
+class Writer:
+    """Writes questions as HTML and plain data for the browser."""
 
-    writer = Markdown(
-        extensions=config.markdown_extensions,
-        extension_configs=config.mdx_configs,
-    )
+    def __init__(
+        self, files: Files, config: MkDocsConfig, repository: str
+    ) -> None:
+        self.files, self.repository = files, repository
+        self.markdown = Markdown(
+            extensions=config.markdown_extensions,
+            extension_configs=config.mdx_configs,
+        )
 
-    def html(text: str) -> str:
-        text = _template(MARK.sub("", text), PLANNER, repository)
-        text = _LINK.sub(absolute, text)
-        return writer.reset().convert(text)
-
-    def turns(pushed: Iterable[Pushback]) -> list[dict[str, Any]]:
-        return [
-            {
-                "ask": html(one.ask),
-                "reply": html(one.reply),
-                "then": turns(one.then),
-            }
-            for one in pushed
-        ]
-
-    def count(pushed: Iterable[Pushback]) -> int:
-        return sum(1 + count(one.then) for one in pushed)
-
-    told = {
-        one.id: {
-            "parts": [[name, html(of)] for name, of in one.parts().items()],
-            "pushbacks": turns(one.pushbacks),
+    def bank(self, found: Sequence[Asked]) -> BankJson:
+        """Return all questions, without their answers, and the rubric."""
+        scored = rubric.load()
+        held = [one.topic for one in found]
+        return {
+            "topics": {
+                topic: TOPICS[topic]
+                for topic in sorted(TOPICS, key=lambda topic: topic not in held)
+            },
+            "levels": scored.levels,
+            "stages": [
+                stage.model_dump(mode="json") for stage in scored.stages
+            ],
+            "lines": [
+                line.model_dump(mode="json", by_alias=True)
+                | {"links": [self.address(link) for link in line.links]}
+                for line in scored.lines
+            ],
+            "questions": [self.question(one) for one in found],
         }
-        for one in found
-    }
-    scored = rubric.load()
-    lines = [
-        line.model_dump(mode="json", by_alias=True)
-        | {"links": [_address(link, address) for link in line.links]}
-        for line in scored.lines
-    ]
-    held = [one.topic for one in found]
-    named = {
-        "topics": {
-            topic: TOPICS[topic]
-            for topic in sorted(TOPICS, key=lambda topic: topic not in held)
-        },
-        "levels": scored.levels,
-        "stages": [stage.model_dump(mode="json") for stage in scored.stages],
-        "lines": lines,
-        "questions": [
-            {
-                "id": one.id,
-                "topic": one.topic,
-                "level": one.level,
-                "title": one.title,
-                "question": html(one.question),
-                "page": f"{HOME}/{one.id}/",
-                "tier": one.tier,
-                "kind": getattr(one, "kind", one.tier),
-                "pushed": count(one.pushbacks),
-            }
-            for one in found
-        ],
-    }
-    return {
-        f"{BUNDLE}.json": named,
-        **{f"{BUNDLE}/{name}.json": of for name, of in told.items()},
-    }
+
+    def question(self, one: Asked) -> QuestionJson:
+        """Return a question without its answer."""
+        return {
+            "id": one.id,
+            "topic": one.topic,
+            "level": one.level,
+            "title": one.title,
+            "question": self.html(one.question),
+            "page": f"{HOME}/{one.id}/",
+            "tier": one.tier,
+            "kind": getattr(one, "kind", one.tier),
+            "pushed": count(one.pushbacks),
+        }
+
+    def answer(self, one: Asked) -> AnswerJson:
+        """Return the answer to a question, and the pushbacks that follow."""
+        return {
+            "parts": [
+                [name, self.html(of)] for name, of in one.parts().items()
+            ],
+            "pushbacks": [self.reply(push) for push in one.pushbacks],
+        }
+
+    def reply(self, one: Pushback) -> ReplyJson:
+        """Return a pushback with all that follows it."""
+        return {
+            "ask": self.html(one.ask),
+            "reply": self.html(one.reply),
+            "then": [self.reply(push) for push in one.then],
+        }
+
+    def html(self, text: str) -> str:
+        """Return Markdown as HTML, with its figures and addresses filled in."""
+        text = _template(MARK.sub("", text), PLANNER, self.repository)
+        text = _LINK.sub(
+            lambda link: (
+                f"]({self.address(link['path'])}{link['anchor'] or ''})"
+            ),
+            text,
+        )
+        return self.markdown.reset().convert(text)
+
+    def address(self, target: str) -> str:
+        """Return the address of a page below the site's root, with its anchor.
+
+        Raises:
+            ValueError: there is no such page.
+        """
+        path, mark, anchor = target.partition("#")
+        if (file := self.files.get_file_from_path(path)) is None:
+            raise ValueError(f"there is no page {path}")
+        return file.url + mark + anchor
 
 
-def _address(target: str, address: Callable[[str], str]) -> str:
-    path, mark, anchor = target.partition("#")
-    return address(path) + mark + anchor
+def count(pushed: Iterable[Pushback]) -> int:
+    """Return the number of pushbacks, with those that follow."""
+    return sum(1 + count(one.then) for one in pushed)

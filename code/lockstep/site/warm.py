@@ -112,8 +112,12 @@ def serve(folder: Path, preload: list[str]) -> list[str]:
             client, _ = listening.accept()
             with suppress(OSError, ValueError):
                 asked, files = received(client)
-                if (pid := os.fork()) == 0:
-                    listening.detach(), client.detach()
+                pid = os.fork()
+                if pid == 0:
+                    # The numbers stay the parent's: a garbage collector that
+                    # closed these objects would close files of the command.
+                    listening.detach()
+                    client.detach()
                     break
                 for file in files:
                     os.close(file)

@@ -63,10 +63,9 @@ class Writer:
     def state(self, r: Replica) -> dict[str, Any]:
         """What this rank is to write, by file name; no copy."""
         own = {f"rank-{r.me.rank}.pt": rng_state()}
-        whole = {
-            "model.safetensors": r.strategy.full_state(r.strategy.module),
-            "optimizer.pt": r.strategy.full_state(r.optimizer),
-            "scaler.pt": r.scaler.state_dict()}
+        whole = {"model.safetensors": r.strategy.full_state(r.strategy.module),
+                 "optimizer.pt": r.strategy.full_state(r.optimizer),
+                 "scaler.pt": r.scaler.state_dict()}
         return own | whole if r.me.rank == 0 else own
 
     def write(self, folder: Path, state: dict[str, Any]) -> Manifest:

@@ -48,28 +48,32 @@ def evaluate(r: Replica) -> dict[str, float]:
     return {k: mean([one[k] for one in sums], n) for k in r.task.metrics}
 
 
+def length(cfg: TrainConfig, n: int) -> tuple[int, int, int]:
+    """A run's samples per step, its samples, and its steps over `n` samples."""
+    batch, limit = cfg.global_batch_size or 1, cfg.max_steps
+    if batch > n:
+        refuse("global_batch_size", batch, f"at most the {n} training samples")
+    total = limit * batch if limit else (cfg.max_epochs or 1) * n
+    return batch, total, -(-total // batch)
+
+
+def state(r: Replica, step: int, position: int, steps: int) -> dict[str, Any]:
+    """What a checkpoint of `step` says, and must hold once loaded."""
+    taken = {int(s["step"]) for s in r.optimizer.state.values()}
+    return {"step": step, "position": position,
+            "learning_rate": learning_rate(r.cfg, step - 1, steps),
+            "optimizer_steps": sorted(taken),
+            "scaler": sorted(r.scaler.state_dict())}
+
+
 def run(cfg: TrainConfig, me: Process, attempt: int = 0,
         strategy: DataParallel | None = None,
         writer: checkpoint.Writer | None = None) -> dict[str, Any]:
     """Train to the end or to `stop_at_step`; returns the last event."""
-    task = make_task(cfg)
-    n, batch, limit = len(task.data), cfg.global_batch_size or 1, cfg.max_steps
-    if batch > n:
-        refuse("global_batch_size", batch, f"at most the {n} training samples")
-    total = limit * batch if limit else (cfg.max_epochs or 1) * n
-    steps = -(-total // batch)
+    task, writer = make_task(cfg), writer or checkpoint.Writer()
+    n = len(task.data)
+    batch, total, steps = length(cfg, n)
     r = build(cfg, me, task, strategy or DataParallel())
-    writer = writer or checkpoint.Writer()
-
-    def state(step: int) -> dict[str, Any]:
-        """What a checkpoint of `step` says, and must hold once loaded."""
-        taken = {int(s["step"]) for s in r.optimizer.state.values()}
-        return {
-            "step": step, "position": min(step * batch, total),
-            "learning_rate": learning_rate(cfg, step - 1, steps),
-            "optimizer_steps": sorted(taken),
-            "scaler": sorted(r.scaler.state_dict())}
-
     belongs = {
         "config": cfg.identity(), "config_digest": cfg.digest(),
         "global_batch_size": batch, "seed": cfg.seed, "dataset_length": n,
@@ -77,40 +81,40 @@ def run(cfg: TrainConfig, me: Process, attempt: int = 0,
     here = {"attempt": attempt, "world_size": me.world_size,
             "torch_version": torch.__version__}
     emit("run_started", steps=steps, **here, **belongs)
-    step, loss = 0, 0.0
+    step, loss, position = 0, 0.0, 0
     if old := checkpoint.restore(r, belongs, writer):
-        step, loss = old["step"], old["loss"]
-        require_same(state(step), {name: old[name] for name in state(step)})
+        step, loss, position = old["step"], old["loss"], old["position"]
+        now = state(r, step, min(step * batch, total), steps)
+        require_same(now, {name: old[name] for name in now})
         names = "checkpoint", "attempt", "world_size", "loss"
         saved = {name: old[name] for name in names}
-        emit("checkpoint_restored", **state(step), saved=saved)
+        emit("checkpoint_restored", **now, saved=saved)
     first, stop = step, min(steps, cfg.stop_at_step or steps)
-    mine = shares(cfg, me, n, step * batch, total)
     # One loader to the end of the run. It draws from a generator of its own,
     # so that fetching data never moves the model's random state.
     source = iter(DataLoader(
-        task.data, batch_size=None, sampler=mine, num_workers=cfg.num_workers,
-        pin_memory=me.device.type == "cuda", generator=torch.Generator()))
+        task.data, batch_size=None, sampler=shares(cfg, me, n, position, total),
+        num_workers=cfg.num_workers, pin_memory=me.device.type == "cuda",
+        generator=torch.Generator()))
     leaving = step >= stop
     while not leaving:
-        count = min(batch, total - step * batch)
+        count = min(batch, total - position)
         r.optimizer.param_groups[0]["lr"] = learning_rate(cfg, step, steps)
         losses, ids = train_step(r, source, count, step + 1)
-        step += 1
+        step, position = step + 1, position + count
         for observer in observers:
-            observer.committed(step, min(step * batch, total), ids)
+            observer.committed(step, position, ids)
         leaving = step == stop or any(o.wants_stop(step) for o in observers)
         saving = leaving or step % cfg.checkpoint_every_steps == 0
         if saving or step == first + 1 or step % cfg.log_every_steps == 0:
             loss = mean(losses, count)
             own = torch.stack(losses).sum().item() / max(1, len(ids))
+            now = state(r, step, position, steps)
             # Beside the global loss that of this share: a sick rank's differs.
-            emit("step", loss=loss, share_loss=own, **state(step))
+            emit("step", loss=loss, share_loss=own, **now)
         if saving:
-            manifest = {**state(step), **belongs, **here, "loss": loss}
-            writer.save(r, manifest, leaving)
-    return emit(
-        "run_finished" if step >= stop else "run_stopped", step=step,
-        **{"loss": loss, "position": min(step * batch, total)} | evaluate(r),
-        weights_sha256=checkpoint.weights_sha256(
-            r.strategy.full_state(r.strategy.module)))
+            writer.save(r, {**now, **belongs, **here, "loss": loss}, leaving)
+    weights = r.strategy.full_state(r.strategy.module)
+    return emit("run_finished" if step >= stop else "run_stopped", step=step,
+                **{"loss": loss, "position": position} | evaluate(r),
+                weights_sha256=checkpoint.weights_sha256(weights))

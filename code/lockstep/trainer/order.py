@@ -35,9 +35,8 @@ class GlobalOrder:
             ids[here] = self.permute(index[here], int(epoch))
         return ids
 
-    def permute(
-        self, index: np.ndarray, epoch: int, back: bool = False
-    ) -> np.ndarray:
+    def permute(self, index: np.ndarray, epoch: int,
+                back: bool = False) -> np.ndarray:
         """Sample ids at `index` of `epoch`; or, if `back`, the inverse."""
         seeds = np.random.SeedSequence(self.seed, spawn_key=[epoch])
         keys = list(enumerate(seeds.generate_state(ROUNDS, np.uint64)))

@@ -66,9 +66,11 @@ def train_step(r: Replica, source: Iterator[Batch], count: int,
     with phase("optimizer"):
         r.scaler.unscale_(r.optimizer)
         norm = r.strategy.clip(r.cfg.clip_norm).item()
+        # All ranks read the same norm: all join this all-reduce, or none.
+        whole = 0.0 if isfinite(norm) else mean(losses, count)
         if isfinite(norm):
             r.optimizer.step()
-        elif r.scaler.is_enabled() and isfinite(mean(losses, count)):
+        elif r.scaler.is_enabled() and isfinite(whole):
             emit("update_skipped", step=step, scale=r.scaler.get_scale())
         else:
             raise FloatingPointError(f"step {step}: gradient norm {norm}")

@@ -14,6 +14,9 @@ from .launcher import leave
 EXIT_CODE = 75  # EX_TEMPFAIL: launch again (torchrun itself then reports 1)
 GRACE_SECONDS = 5.0
 POLL_SECONDS = 0.2
+# Keys of the store: set by the first rank that was told; the number of ranks
+# that look after each step; the step after which all of them leave.
+PREEMPTED, WATCHING, LAST_STEP = "preempted", "looking", "leave"
 
 
 class Preemption(Observer):
@@ -64,7 +67,7 @@ class Preemption(Observer):
         """By a thread of its own: a store that hangs must not hide SIGTERM."""
         with suppress(RuntimeError):  # it is gone, and nobody can be told
             while not self.alert.wait(POLL_SECONDS):
-                if self.store.check(["preempted"]):
+                if self.store.check([PREEMPTED]):
                     self.alert.set()
 
     def fail(self, _: object, error: BaseException | None, *__: object) -> None:
@@ -83,11 +86,16 @@ class Preemption(Observer):
         if not self.alert.is_set():
             return False
         if not self.counted:
-            self.store.set("preempted", "")
-            self.counted = bool(self.store.add("looking", 1))
-            emit("preempted", step=step)
-        if self.store.check(["leave"]):
-            return step >= int(self.store.get("leave"))
-        if self.store.add("looking", 0) == self.world_size:
-            self.store.compare_set("leave", "", str(step + 1))
+            self.join_watch(step)
+        if self.store.check([LAST_STEP]):
+            return step >= int(self.store.get(LAST_STEP))
+        if self.store.add(WATCHING, 0) == self.world_size:
+            self.store.compare_set(LAST_STEP, "", str(step + 1))
         return False
+
+    def join_watch(self, step: int) -> None:
+        """Tell the other ranks, and look after each step from now on."""
+        self.store.set(PREEMPTED, "")
+        self.store.add(WATCHING, 1)
+        self.counted = True
+        emit("preempted", step=step)
