@@ -5,7 +5,7 @@
   let waiting = 0;
   const ask = async (...question) => {
     waiting += 1;
-    const said = await askPython("lockstep.planner.page", ...question);
+    const said = await askPython("lockstep.explore.planner_page", ...question);
     waiting -= 1;
     return said;
   };

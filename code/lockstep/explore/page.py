@@ -7,8 +7,9 @@ The site's build writes the default with `figure`; in the reader's browser
 import json
 
 from . import NAMES
-from .drawing import escaped, svg
+from .drawing import svg
 from .settings import Choice, read, write
+from .svg import escaped
 
 NARROW, WIDE = 330, 660  # of a phone and of a desk, in CSS pixels
 

@@ -7,7 +7,7 @@ the best that is public.
 
 The text is Markdown and a template: a figure is computed, as in `{{
 plan("memory", …).total_bytes }}`. Links are those of a page in docs/. What a
-number in an answer may come from is decided in `origins.py`.
+number in an answer may come from is decided in `site/origins.py`.
 """
 
 from __future__ import annotations
@@ -302,6 +302,15 @@ def load(folder: Path = CANDIDATES) -> dict[str, Question]:
         ValueError: a file holds none; says which, and why.
     """
     return loaded(folder, Question)
+
+
+def admitted(folder: Path = QUESTIONS) -> dict[str, Admitted]:
+    """All questions that passed, by id, in the order of topics; perhaps none.
+
+    Raises:
+        ValueError: as `loaded` does.
+    """
+    return loaded(folder, Admitted)
 
 
 def loaded(folder: Path, kind: type[Kind]) -> dict[str, Kind]:

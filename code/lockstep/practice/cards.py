@@ -23,14 +23,12 @@ from pydantic import (
 )
 
 from lockstep.planner.figures import PlanError
-from lockstep.practice.figures import computed
+from lockstep.practice.figures import DOCS, computed, given, quoted
 
 from . import bank, rubric
-from .admission import admitted
 from .core import core
 from .estimates import generate
 from .kinds import KINDS
-from .origins import DOCS, given, quoted
 
 PROMPTS = DOCS / "practice" / "mock-prompts.md"
 SORTS = "question", "prompt", "estimate"
@@ -67,7 +65,7 @@ def cards(questions: Iterable[bank.Asked] | None = None) -> list[Card]:
         ValueError: a question is not whole, or a figure cannot be computed.
     """
     if questions is None:
-        questions = [*core().values(), *admitted().values()]
+        questions = [*core().values(), *bank.admitted().values()]
     found = map(_question, questions)
     return [*found, *_prompts(), *map(_estimate, KINDS)]
 

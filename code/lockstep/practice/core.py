@@ -21,11 +21,11 @@ from .bank import (
     Best,
     Comparisons,
     Strict,
+    loaded,
     replies,
     spoken,
     words,
 )
-from .origins import vetted
 from .rubric import Level
 
 CORE = Path(__file__).parent / "core"
@@ -147,6 +147,6 @@ def core(folder: Path = CORE) -> dict[str, Core]:
     """All questions of the core, by id, in the order of topics.
 
     Raises:
-        ValueError: as `vetted` does.
+        ValueError: as `loaded` does.
     """
-    return vetted(folder, Core)
+    return loaded(folder, Core)
