@@ -145,7 +145,7 @@ shown-lines: test-code ## Every line that a page shows is run by a test
 
 .PHONY: evidence
 evidence: test-code test-more ## What questions and marks name has passed
-	$(BIN)python -m lockstep.practice.evidence
+	$(BIN)python -m lockstep.site.evidence
 	$(BIN)python -m lockstep.site.proven
 
 NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \

@@ -26,6 +26,8 @@ MOVED = {
     "grading": "exercises.grading",
     "labs": "exercises.labs",
     "pathologies": "experiments.slow_jobs",
+    "planner.page": "explore.planner_page",
+    "practice.evidence": "site.evidence",
     "probes": "experiments.demos",
     "rehearse": "exercises.rehearsal",
 }

@@ -6,7 +6,7 @@
   const ask = async (...question) => {
     waiting += 1;
     try {
-      return await askPython("lockstep.planner.page", ...question);
+      return await askPython("lockstep.explore.planner_page", ...question);
     } catch ({ message }) {
       return { failed: message };
     } finally {

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from lockstep.practice.admission import admitted
+from lockstep.practice.bank import admitted
 
 PAGE = Path(__file__).parents[2] / "docs" / "biotech" / "hard-questions.md"
 LINK = re.compile(r"\[([^][]+)\]\(\.\./practice/questions/(bio-[\w-]+)\.md\)")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -16,15 +13,16 @@ from lockstep.explore import NAMES, page
 from lockstep.explore.drawing import HATCH
 from lockstep.explore.scene import KINDS
 from lockstep.explore.settings import read, write
-from lockstep.site.hooks import in_browser
+from tests import micropython
 from tests.conftest import ROOT
 
 PUBLIC = [name.replace("_", "-") for name in NAMES]
 ASK = """
 import json
 from lockstep.explore.page import live
-for name, text, width in json.loads({asked!r}):
-    print(live(name, text, width))
+with open("/inputs.json") as file:
+    for name, text, width in json.load(file):
+        print(live(name, text, width))
 """
 
 
@@ -106,22 +104,7 @@ def test_both_pythons_draw_the_same() -> None:
         for name in PUBLIC
         for values in combinations(name)
     ]
-    node = Path(sys.executable).with_name("node")
-    done = subprocess.run(
-        [str(node), str(Path(__file__).with_name("in_micropython.mjs"))],
-        input=json.dumps(
-            {
-                "files": in_browser(),
-                "program": ASK.format(asked=json.dumps(asked)),
-            }
-        ),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr[-1000:]
-    theirs = done.stdout.splitlines()
+    theirs = micropython.printed(ASK, asked).splitlines()
     assert len(theirs) == len(asked) > 20
     for question, answer in zip(asked, theirs, strict=True):
         assert json.loads(answer) == json.loads(page.live(*question)), question

@@ -7,6 +7,7 @@ import pytest
 
 from lockstep.explore import pipeline
 from lockstep.explore.settings import read
+from lockstep.planner.figures import percent
 from lockstep.planner.questions import ask
 from lockstep.planner.schedules import SCHEDULES
 
@@ -53,8 +54,8 @@ def test_its_bubbles_are_the_planners(
     plan = ask("pipeline", asked)
     over = float(plan["bubble_overhead"])
     total = float(plan["bubble_fraction_of_total"])
-    assert found["bubble over ideal"] == pipeline.percent(over)
-    assert found["bubble of total"] == pipeline.percent(total)
+    assert found["bubble over ideal"] == percent(over, 2)
+    assert found["bubble of total"] == percent(total, 2)
     first = found["held at most, rank by rank"].split(", ")[0]
     most = float(plan["in_flight_microbatches"])
     assert float(first) == pytest.approx(most, abs=0.005)

@@ -6,7 +6,7 @@ from math import exp
 import pytest
 
 from lockstep.cli import main
-from lockstep.planner import page
+from lockstep.explore import planner_page
 
 ANSWERS = {
     "params --preset llama3-8b": {
@@ -259,7 +259,7 @@ def test_help_and_form_offer_the_recompute_settings_that_are_accepted(
     with pytest.raises(SystemExit, match="0"):
         main(["plan", asked, "--help"])
     in_help = "selective" in capsys.readouterr().out
-    control = page.control(asked, "recompute", "none", {})
+    control = planner_page.control(asked, "recompute", "none", {})
     in_form = "<option>selective</option>" in control
     accepted = asked in ("activations", "flops")
     assert (in_help, in_form) == (accepted, accepted)

@@ -3,19 +3,16 @@
 import json
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lockstep import planner
 from lockstep.planner.models import PRESETS
 from lockstep.planner.pipeline import SCHEDULES
+from tests import micropython
 from tests.planner.answer_all import answer
 
-HERE = Path(__file__).parent
 NUMBER = re.compile(r"[\d.]+(e[+-]?\d+)?")
 
 
@@ -129,19 +126,8 @@ def test_500_questions_have_the_same_answers() -> None:
     random questions in MicroPython as in CPython."""
     chance = random.Random(1)
     asked = [drawn(chance) for _ in range(500)]
-    (folder,) = planner.__path__
-    node = Path(sys.executable).with_name("node")
-    script = HERE / "in_micropython.mjs", folder, HERE / "answer_all.py"
-    done = subprocess.run(
-        [str(node), *map(str, script)],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    # On one long line above it node shows the program that the error is in.
-    assert done.returncode == 0, done.stderr[-1000:]
-    answers = json.loads(done.stdout)
+    program = Path(__file__).with_name("answer_all.py").read_text("utf-8")
+    answers = json.loads(micropython.printed(program, asked))
     refused = 0
     for question, theirs in zip(asked, answers, strict=True):
         ours = answer(*question)

@@ -8,20 +8,18 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from lockstep.practice import origins
-from lockstep.practice.admission import admitted
 from lockstep.practice.bank import (
     CANDIDATES,
     QUESTIONS,
     Admitted,
     Asked,
+    admitted,
     ids,
     load,
 )
 from lockstep.practice.core import CORE, core
-from lockstep.practice.evidence import missing
-from lockstep.practice.figures import computed
-from lockstep.practice.origins import given, vet_again
+from lockstep.practice.figures import computed, given
+from lockstep.site.evidence import missing
 
 from .specimen import core_specimen, specimen, written
 
@@ -74,7 +72,6 @@ def test_a_question_is_parsed_and_vetted_once(
     shared cannot be changed."""
     core(), admitted()
     monkeypatch.setattr(yaml, "load", None)
-    monkeypatch.setattr(origins, "typed", None)
     one = next(iter(core().values()))
     assert next(iter(core().values())) is one
     core().clear()  # a dictionary of the caller's own
@@ -85,20 +82,6 @@ def test_a_question_is_parsed_and_vetted_once(
         one.pushbacks.append(one.pushbacks[0])  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="item assignment"):
         one.scored["staff"] = "Other"  # type: ignore[index]
-
-
-def test_a_page_that_has_changed_is_compared_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A build vets answers again: a page that one cites may have changed."""
-    admitted()
-    monkeypatch.setattr(origins, "typed", lambda _: iter(["say: 2 is typed"]))
-    assert admitted()
-    vet_again()
-    with pytest.raises(ValueError, match=r"\.yml: say: 2 is typed$"):
-        admitted()
-    monkeypatch.undo()
-    assert admitted()
 
 
 def test_no_question_is_both_on_trial_and_admitted() -> None:
@@ -189,10 +172,6 @@ def test_trials_are_of_what_was_admitted_alone(tmp_path: Path) -> None:
         (
             written(level="junior", topic="weather"),
             r"specimen\.yml: topic: weather is none of .*; level: Input .*",
-        ),
-        (
-            written(say="It holds 32 GB."),
-            r"specimen\.yml: say: 32 is typed; compute it or quote it",
         ),
         ("a: [", r"specimen\.yml: while parsing .*"),
     ],

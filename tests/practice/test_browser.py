@@ -9,8 +9,8 @@ import pytest
 
 from lockstep.explore import NAMES
 from lockstep.explore import page as explore
+from lockstep.explore.planner_page import EXAMPLES
 from lockstep.planner.figures import TOO_FAR
-from lockstep.planner.page import EXAMPLES
 from lockstep.planner.questions import CHOICES, QUESTIONS
 from lockstep.practice.browser import ROOMS, answered
 from lockstep.practice.kinds import KINDS

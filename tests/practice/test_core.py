@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lockstep.practice.admission import admitted
-from lockstep.practice.bank import ids
+from lockstep.practice.bank import admitted, ids
 from lockstep.practice.core import CORE, Core, core
-from lockstep.practice.origins import typed
+from lockstep.site.origins import typed
 
 from .specimen import CORE_FILE, core_specimen, written
 

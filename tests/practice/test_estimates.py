@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from lockstep.planner.figures import FUNCTIONS, PlanError
 from lockstep.planner.flops import MFU
 from lockstep.practice import bank
 from lockstep.practice.estimates import (
-    FILES,
     FIRST,
     check,
     drawn,
@@ -25,9 +22,9 @@ from lockstep.practice.estimates import (
 )
 from lockstep.practice.kinds import KINDS, RATE, TOPICS
 from lockstep.practice.units import amount, parsed
+from tests import micropython
 from tests.practice.generate_all import asked
 
-HERE = Path(__file__).parent
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 # What one GPU or one cluster of today can have to do with.
 SENSIBLE = {
@@ -236,21 +233,8 @@ def test_micropython_draws_the_same_questions() -> None:
     """MicroPython draws the same questions, derivations and answers from the
     same seeds as CPython."""
     inputs = [(kind, seed) for kind in KINDS for seed in range(0, 90, 13)]
-    script = HERE / "in_micropython.mjs", HERE / "generate_all.py"
-    (there,), (here,) = planner.__path__, practice.__path__
-    done = subprocess.run(
-        [
-            str(Path(sys.executable).with_name("node")),
-            *map(str, (script[0], there, here, script[1])),
-            *FILES,
-        ],
-        input=json.dumps(inputs),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-1000:]
-    theirs = json.loads(done.stdout)
+    program = Path(__file__).with_name("generate_all.py").read_text("utf-8")
+    theirs = json.loads(micropython.printed(program, inputs))
     for given, other in zip(inputs, theirs, strict=True):
         mine = json.loads(json.dumps(asked(*given)))
         for key in ("id", "question", "title", "command", "thumb", "factor"):

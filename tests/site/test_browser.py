@@ -18,7 +18,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from lockstep.planner import page as planner
+from lockstep.explore import planner_page as planner
 from lockstep.site.budgets import compressed
 from tests.conftest import need
 

@@ -12,10 +12,10 @@ from bs4 import BeautifulSoup, Tag
 from playwright.sync_api import Page
 
 from lockstep.experiments.benchmarks import timeline
+from lockstep.explore.svg import FONT
 from lockstep.practice.figures import computed
 from lockstep.site import pictures
 from lockstep.site.charts import (
-    FONT,
     NARROW,
     WIDE,
     Axis,
@@ -76,7 +76,7 @@ def test_a_bar_is_as_long_as_its_value(width: int) -> None:
     axis = Axis("m", ticks(7.25))
     svg = drawn(Chart("t", "s", bars(rows, axis), [["", "x"]]), width)
     scale = Scale(upright(svg), [*axis.ticks])
-    blocks = svg.select("rect.chart-block")[2:]  # after the legend's
+    blocks = svg.select("rect.chart-edge")[2:]  # after the legend's
     found = [
         scale(float(b["x"]) + float(b["width"])) - scale(float(b["x"]))
         for b in blocks
@@ -338,8 +338,9 @@ COLORS = """
 [...document.querySelectorAll(".chart svg *")].flatMap((e) => {
   const { fill, stroke } = getComputedStyle(e);
   const own = e.closest("defs") ? e.tagName == "rect" : true;
-  const hatch = e.matches(".chart-hatch, .chart-block, .chart-grid");
-  const seen = e.matches("text, .chart-span, .chart-plain, pattern rect");
+  const hatch = e.matches(".chart-hatch, .chart-grid");
+  const shape = e.matches(".chart-span, .chart-plain, .chart-edge");
+  const seen = shape || e.matches("text, pattern rect");
   const line = e.matches(".chart-line, .chart-mark, .chart-rule");
   return [
     own && seen && !hatch && fill.startsWith("rgb") ? fill : null,

@@ -6,6 +6,9 @@ settings to a `Scene`. The site's build draws its default, so that it can be
 seen without JavaScript, on paper and by a screen reader; in a browser
 MicroPython runs the same files. So they import nothing but the planner, and
 use no part of Python that MicroPython lacks (`tests/explore` runs both).
+
+Two modules serve other pages as well: `svg` draws the site's charts, and
+`planner_page` writes the planner's forms and answers.
 """
 
 NAMES = (

@@ -7,7 +7,7 @@ Work and time are in blocks: all of one rank's queries with all of another's
 keys, none of them masked.
 """
 
-from lockstep.planner.figures import short
+from lockstep.planner.figures import percent, short
 
 from .scene import Lanes, Scene
 from .settings import Choice, Slider
@@ -111,13 +111,13 @@ def draw(values: dict) -> Scene:
         ("the fullest rank computes", blocks(max(work))),
         ("the emptiest", blocks(min(work))),
         ("attention takes", "the time of " + blocks(end)),
-        ("ranks wait", f"{100 * idle:.0f} % of it"),
+        ("ranks wait", f"{percent(idle, 0)} of it"),
     ]
     told = (
         f"{ranks} ranks, whose tokens are {ORDER.said(order)}. The"
         f" fullest computes {blocks(max(work))} and the emptiest"
         f" {blocks(min(work))}. Attention takes the time of {blocks(end)}, and"
-        f" ranks wait for {100 * idle:.0f} % of it."
+        f" ranks wait for {percent(idle, 0)} of it."
     )
     panels = [
         Lanes("Queries in order, and keys they see", mask),

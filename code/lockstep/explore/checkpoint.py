@@ -8,7 +8,7 @@ and restarts take no time.
 from math import log10
 
 from lockstep.planner.checkpoints import daly, slowdown, young
-from lockstep.planner.figures import short
+from lockstep.planner.figures import percent, short
 
 from .scene import Areas, Lanes, Scene
 from .settings import Choice, Slider
@@ -26,11 +26,6 @@ def duration(seconds: float) -> str:
             digits = 1 if seconds < 10 * size else 0
             return short(round(seconds / size, digits)) + unit
     return short(round(seconds)) + " s"
-
-
-def percent(share: float) -> str:
-    """A share of the time."""
-    return f"{100 * share:.0f} %"
 
 
 SETTINGS = [
@@ -136,17 +131,19 @@ def draw(values: dict) -> Scene:
         ("a failure costs about", duration(lost)),
         ("Young's interval", duration(first)),
         ("Daly's", duration(second)),
-        ("goodput at yours", percent(mine)),
-        ("at Daly's", percent(least)),
+        ("goodput at yours", percent(mine, 0)),
+        ("at Daly's", percent(least, 0)),
     ]
     told = (
-        f"With {duration(interval)} of work between checkpoints {percent(mine)}"
-        " of the time is spent on training. With"
-        f" {duration(second)} it would be {percent(least)}."
+        f"With {duration(interval)} of work between checkpoints"
+        f" {percent(mine, 0)} of the time is spent on training. With"
+        f" {duration(second)} it would be {percent(least, 0)}."
     )
     panels = [
         Lanes("Work between two checkpoints", rows),
-        Areas("Time that is lost", places, layers, percent),
+        Areas(
+            "Time that is lost", places, layers, lambda share: percent(share, 0)
+        ),
     ]
 
     def say(place: float) -> str:

@@ -5,7 +5,7 @@ slowest one sets the pace. A node has eight GPUs, whose step takes a second
 when its samples are there. A sample is as large in memory as in the store.
 """
 
-from lockstep.planner.figures import short
+from lockstep.planner.figures import percent, short
 
 from .scene import Lanes, Scene
 from .settings import Choice, Slider
@@ -132,13 +132,13 @@ def draw(values: dict) -> Scene:
         f"Time for the {needed:,} samples that a node trains on in a second: "
         + ", ".join(f"{hop} {seconds(time)}" for hop, time in times)
         + f". What limits: {limit}. GPUs wait for"
-        + f" {100 * waits:.0f} % of the time."
+        + f" {percent(waits, 0)} of the time."
     )
     numbers = [
         ("a node needs", size(needed * values["sample"]) + "/s"),
         ("what limits", limit),
         ("the slowest hop takes", seconds(longest)),
-        ("GPUs wait", f"{100 * waits:.0f} %"),
+        ("GPUs wait", percent(waits, 0)),
     ]
     panels = [Lanes("Time for a step's samples", rows)]
     return Scene(panels, end, seconds, numbers, told)

@@ -1,8 +1,8 @@
 """A scene as SVG, of classes that explore.css colors for either scheme."""
 
 from .scene import KINDS, Areas, Points
+from .svg import Canvas, escaped, long, place, round_step
 
-FONT = 13  # of every text, in the units of the drawing
 LINE = 20
 LANE = 22
 AREA = 150  # height of a panel of areas
@@ -46,51 +46,33 @@ def svg(scene, width: int, name: str, label: str) -> str:  # type: ignore[no-unt
         name: sets the ids of its patterns apart from those of other drawings.
         label: what a screen reader calls it, before its description.
     """
-    top, parts = _legend(scene.kinds(), width, name)
+    canvas = Canvas(name, width, "explore", HATCH)
+    _legend(canvas, scene.kinds())
     left = 8 + max(
-        [_long(row) for panel in scene.panels for row in _labels(panel)]
+        [long(row) for panel in scene.panels for row in _labels(panel)]
     )
     right = width - 12
     scale = (right - left) / scene.end
     for panel in scene.panels:
-        top += LINE + 6
-        parts.append(_text(2, top - 7, panel.title, strong=True))
+        canvas.y += LINE + 6
+        canvas.text(2, canvas.y - 7, panel.title, strong=True)
         if isinstance(panel, Areas):
-            drawn, height = _areas(panel, top, left, scale, name)
+            _areas(canvas, panel, left, scale)
         elif isinstance(panel, Points):
-            drawn, height = _points(panel, top, left, right, scale, name)
+            _points(canvas, panel, left, right, scale)
         else:
-            drawn, height = _lanes(panel, top, left, scale, name)
-        parts.append(drawn)
-        top += height
-    drawn, top = _axis(scene, top, left, right)
-    parts.append(drawn)
-    patterns = "".join(
-        f'<pattern id="{name}-{kind}" width="8" height="8"'
-        f' patternUnits="userSpaceOnUse"><rect width="8" height="8"'
-        f' class="explore-{kind}"/><path d="{HATCH[kind]}"'
-        ' class="explore-hatch"/></pattern>'
-        for kind in scene.kinds()
-        if kind in HATCH
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}"'
-        f' role="img" aria-label="{escaped(label + ". " + scene.told)}"'
-        f' font-size="{FONT}"><defs>{patterns}</defs>{"".join(parts)}</svg>'
-    )
+            _lanes(canvas, panel, left, scale)
+    _axis(canvas, scene, left, right)
+    said = escaped(label + ". " + scene.told)
+    return canvas.svg(f'xmlns="http://www.w3.org/2000/svg" aria-label="{said}"')
 
 
-def _legend(kinds: list, width: int, name: str) -> tuple:
-    x: float = 2
-    y, parts = LINE, []
-    for kind in kinds:
-        needs = 22 + _long(KINDS[kind])
-        if x > 2 and x + needs > width:
-            x, y = 2, y + LINE
-        parts.append(_box(x, y - 12, 14, 14, kind, name))
-        parts.append(_text(x + 19, y, KINDS[kind]))
-        x += needs + 12
-    return y, parts
+def _legend(canvas: Canvas, kinds: list) -> None:
+    canvas.y = LINE
+    lengths = [22 + long(KINDS[kind]) for kind in kinds]
+    for kind, x in zip(kinds, canvas.flow(lengths, 12, LINE)):
+        canvas.box(x, canvas.y - 12, 14, 14, kind)
+        canvas.text(x + 19, canvas.y, KINDS[kind])
 
 
 def _labels(panel) -> list:  # type: ignore[no-untyped-def]
@@ -101,134 +83,72 @@ def _labels(panel) -> list:  # type: ignore[no-untyped-def]
     return [label for label, _ in panel.rows]
 
 
-def _lanes(panel, top, left, scale, name) -> tuple:  # type: ignore[no-untyped-def]
-    parts = []
-    for index, (label, bars) in enumerate(panel.rows):
-        y = top + index * LANE
-        parts.append(_text(2, y + 14, label))
+def _lanes(canvas: Canvas, panel, left: float, scale: float) -> None:  # type: ignore[no-untyped-def]
+    for label, bars in panel.rows:
+        canvas.text(2, canvas.y + 14, label)
         for start, end, kind, words in bars:
             x, wide = left + start * scale, (end - start) * scale
-            parts.append(_box(x, y, wide, LANE - 5, kind, name))
-            if words and _long(words) + 4 < wide:
+            canvas.box(x, canvas.y, max(wide, 0.5), LANE - 5, kind)
+            if words and long(words) + 4 < wide:
                 at = x + wide / 2
-                parts.append(_text(at, y + 13, words, "middle", "explore-on"))
-    return "".join(parts), len(panel.rows) * LANE
+                canvas.text(at, canvas.y + 13, words, "middle", kind="on")
+        canvas.y += LANE
 
 
-def _areas(panel, top, left, scale, name) -> tuple:  # type: ignore[no-untyped-def]
+def _areas(canvas: Canvas, panel, left: float, scale: float) -> None:  # type: ignore[no-untyped-def]
     highest = max(panel.totals())
-    bottom = top + AREA
+    top = canvas.y
+    canvas.y += AREA
     tall = AREA / highest if highest else 0
-    parts = []
     below = [0.0] * (len(panel.moments) - 1)
+
+    def corners(values: list) -> list:
+        return [
+            f"{place(left + moment * scale)} {place(canvas.y - value * tall)}"
+            for i, value in enumerate(values)
+            for moment in panel.moments[i : i + 2]
+        ]
+
     for kind, values in panel.layers:
         if max(values) <= 0:
             continue
         over = [a + b for a, b in zip(below, values)]
-        path = "M" + "L".join(
-            _corners(panel.moments, over, left, scale, bottom, tall)
-            + _corners(panel.moments, below, left, scale, bottom, tall)[::-1]
-        )
-        parts.append(f'<path d="{path}Z" {_fill(kind, name)}/>')
+        path = "L".join(corners(over) + corners(below)[::-1])
+        canvas.parts.append(f'<path d="M{path}Z" {canvas.fill(kind)}/>')
         below = over
     peak = panel.totals().index(highest)
     x = left + (panel.moments[peak] + panel.moments[peak + 1]) / 2 * scale
-    parts.append(_text(2, top + 12, panel.say(highest)))
-    parts.append(_text(2, bottom, "0"))
-    parts.append(
-        f'<path class="explore-rule" d="M{left:.1f} {top}H{x:.1f}V{top + 8}"/>'
-    )
-    return "".join(parts), AREA
+    canvas.text(2, top + 12, panel.say(highest))
+    canvas.text(2, canvas.y, "0")
+    rule = f"M{place(left)} {place(top)}H{place(x)}V{place(top + 8)}"
+    canvas.path(rule, "explore-rule")
 
 
-def _points(panel, top, left, right, scale, name) -> tuple:  # type: ignore[no-untyped-def]
-    bottom = top + AREA
-    line = bottom - panel.limit / panel.top * AREA
-    parts = [
-        _text(2, line + 4, panel.words),
-        _text(2, bottom, "0"),
-        f'<path class="explore-rule" d="M{left:.1f} {line:.1f}H{right}"/>',
-    ]
+def _points(  # type: ignore[no-untyped-def]
+    canvas: Canvas, panel, left: float, right: float, scale: float
+) -> None:
+    canvas.y += AREA
+    line = canvas.y - panel.limit / panel.top * AREA
+    canvas.text(2, line + 4, panel.words)
+    canvas.text(2, canvas.y, "0")
+    canvas.path(f"M{place(left)} {place(line)}H{place(right)}", "explore-rule")
     for time, value, kind in panel.dots:
-        # As in _corners: a little more.
-        x = left + time * scale + 1e-6
-        y = bottom - min(value / panel.top, 1) * AREA + 1e-6
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {_fill(kind, name)}/>'
+        y = canvas.y - min(value / panel.top, 1) * AREA
+        canvas.parts.append(
+            f'<circle cx="{place(left + time * scale)}" cy="{place(y)}" r="4"'
+            f" {canvas.fill(kind)}/>"
         )
-    return "".join(parts), AREA
 
 
-def _corners(  # type: ignore[no-untyped-def]
-    moments, values, left, scale, bottom, tall
-) -> list:
-    found = []
-    for i, value in enumerate(values):
-        # A little more: of a half, only one of the two Pythons rounds up.
-        y = bottom - value * tall + 1e-6
-        for moment in (moments[i], moments[i + 1]):
-            x = left + moment * scale + 1e-6
-            found.append(f"{x:.1f} {y:.1f}")
-    return found
-
-
-def _axis(scene, top, left, right) -> tuple:  # type: ignore[no-untyped-def]
-    step = _step(scene.end, 3 if right - left < 400 else 6)
-    parts = [f'<path class="explore-axis" d="M{left:.1f} {top + 4}H{right}"/>']
-    place = 0.0
-    while place <= scene.end * 1.0001:
-        x = left + (right - left) * place / scene.end
+def _axis(canvas: Canvas, scene, left: float, right: float) -> None:  # type: ignore[no-untyped-def]
+    step = round_step(scene.end, 3 if right - left < 400 else 6)
+    top = place(canvas.y + 4)
+    canvas.path(f"M{place(left)} {top}H{place(right)}", "explore-axis")
+    at = 0.0
+    while at <= scene.end * 1.0001:
+        x = left + (right - left) * at / scene.end
         anchor = "end" if x > right - 20 else "middle"
-        parts.append(f'<path class="explore-axis" d="M{x:.1f} {top + 4}v5"/>')
-        parts.append(_text(x, top + 23, scene.say(place), anchor))
-        place += step
-    return "".join(parts), top + 30
-
-
-def _step(end: float, count: int) -> float:
-    """A round step of which about `count` make the axis."""
-    power = 1.0
-    while power * 10 < end / count:
-        power *= 10
-    while power > end / count:
-        power /= 10
-    for times in (1, 2, 5, 10):
-        if times * power * count >= end:
-            return times * power
-    return 10 * power
-
-
-def _box(x, y, wide, tall, kind, name) -> str:  # type: ignore[no-untyped-def]
-    return (
-        f'<rect x="{x:.1f}" y="{y}" width="{max(wide, 0.5):.1f}"'
-        f' height="{tall}" {_fill(kind, name)}/>'
-    )
-
-
-def _fill(kind: str, name: str) -> str:
-    if kind in HATCH:
-        return f'class="explore-edge" fill="url(#{name}-{kind})"'
-    return f'class="explore-edge explore-{kind}"'
-
-
-def _text(  # type: ignore[no-untyped-def]
-    x, y, words: str, anchor: str = "start", kind: str = "", strong=False
-) -> str:
-    more = f' class="{kind}"' if kind else ""
-    more += ' font-weight="bold"' if strong else ""
-    return (
-        f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}"{more}>'
-        f"{escaped(words)}</text>"
-    )
-
-
-def _long(words: str) -> float:
-    """About how wide a text is; a bit more, rather than less."""
-    return 0.58 * FONT * len(words)
-
-
-def escaped(text: str) -> str:
-    """Text for HTML, in an attribute as well."""
-    for sign, name in (("&", "&amp;"), ("<", "&lt;"), ('"', "&quot;")):
-        text = text.replace(sign, name)
-    return text
+        canvas.path(f"M{place(x)} {top}v5", "explore-axis")
+        canvas.text(x, canvas.y + 23, scene.say(at), anchor)
+        at += step
+    canvas.y += 30

@@ -5,7 +5,7 @@ Both are the planner's. Of two layouts that differ in recomputing alone, only
 the one that keeps activations is drawn if it fits, because it is faster.
 """
 
-from lockstep.planner.figures import PlanError, plain, short
+from lockstep.planner.figures import PlanError, percent, plain, short
 from lockstep.planner.layout import HARDWARE, layout
 from lockstep.planner.models import params, preset
 
@@ -236,7 +236,7 @@ def draw(values: dict) -> Scene:
         numbers += [
             ("the fastest", best["name"]),
             ("its step", seconds(best["step"])),
-            ("its MFU", f"{100 * best['mfu']:.0f} %"),
+            ("its MFU", percent(best["mfu"], 0)),
             ("it holds", gigabytes(best["memory"])),
         ]
         told = (

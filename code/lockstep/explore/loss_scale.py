@@ -8,6 +8,8 @@ batch all of them are larger. Scales are written as powers of two.
 
 from math import erf, log2
 
+from lockstep.planner.figures import percent
+
 from .scene import Areas, Lanes, Scene
 from .settings import Choice, Slider
 
@@ -31,7 +33,7 @@ def power(exponent: int) -> str:
 def share(part: float) -> str:
     """A share, in percent."""
     if part >= 0.01 or part == 0:
-        return f"{100 * part:.0f} %"
+        return percent(part, 0)
     return f"{100 * part:.1g} %" if part >= 1e-4 else "under 0.01 %"
 
 

@@ -9,7 +9,7 @@ from lockstep.planner.figures import plain, short
 from lockstep.planner.questions import ask
 
 from .scene import Areas, Lanes, Scene
-from .settings import Choice, Slider
+from .settings import SHARDED, Choice, Slider
 
 TITLE = "Where the memory goes"
 GROUPS = 8  # of layers, that the two passes are drawn in
@@ -23,16 +23,7 @@ SETTINGS = [
         [("llama3-8b", "Llama 3 8B"), ("llama3-70b", "Llama 3 70B")],
     ),
     Slider("gpus", "GPUs", [1, 8, 64, 512], 8, str),
-    Choice(
-        "stage",
-        "Sharded",
-        [
-            (3, "weights too (ZeRO-3, FSDP2)"),
-            (2, "optimizer and gradients (ZeRO-2)"),
-            (1, "optimizer state (ZeRO-1)"),
-            (0, "nothing (DDP)"),
-        ],
-    ),
+    SHARDED,
     Choice(
         "recompute",
         "In the backward pass",

@@ -9,8 +9,9 @@ import json
 from lockstep.planner.figures import PlanError
 
 from . import NAMES
-from .drawing import escaped, svg
+from .drawing import svg
 from .settings import Choice, read, write
+from .svg import escaped
 
 NARROW, WIDE = 330, 660  # of a phone and of a desk, in CSS pixels
 

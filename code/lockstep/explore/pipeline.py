@@ -1,7 +1,7 @@
 """Pipeline schedules: what each rank does when, and what the fullest holds."""
 
 from lockstep.planner.clock import Played
-from lockstep.planner.figures import short
+from lockstep.planner.figures import percent, short
 from lockstep.planner.schedules import Schedule
 
 from .scene import Areas, Lanes, Scene
@@ -21,11 +21,6 @@ NAMES = [
 ]
 # A bar's color, by its kind of action; forwards of later parts have their own.
 BARS = {"F": "compute", "B": "backward", "I": "ingrad", "W": "wgrad"}
-
-
-def percent(value: float) -> str:
-    """A share, with as many decimals as it takes, and no more than two."""
-    return short(round(100 * value, 2)) + " %"
 
 
 def forwards(value: float) -> str:
@@ -163,9 +158,12 @@ def draw(values: dict) -> Scene:
     numbers = [
         ("step", f"{short(round(one.end, 2))} F"),
         ("ideal", f"{short(round(one.ideal(), 2))} F"),
-        ("bubble over ideal", percent(over)),
-        ("bubble of total", percent(over / (1 + over))),
-        ("over ideal, if no rank waits at the end", percent(one.staggered())),
+        ("bubble over ideal", percent(over, 2)),
+        ("bubble of total", percent(over / (1 + over), 2)),
+        (
+            "over ideal, if no rank waits at the end",
+            percent(one.staggered(), 2),
+        ),
         (
             "held at most, rank by rank",
             ", ".join([short(round(each, 2)) for each in most]),
@@ -177,8 +175,8 @@ def draw(values: dict) -> Scene:
         f" {schedule.micro_batches} micro-batches a step takes as long as"
         f" {short(round(one.end, 2))} forwards, where"
         f" {short(round(one.ideal(), 2))} would be ideal: a bubble of"
-        f" {percent(over)} over ideal. Rank {fullest} holds activations of up"
-        f" to {short(round(most[fullest], 2))} micro-batches."
+        f" {percent(over, 2)} over ideal. Rank {fullest} holds activations of"
+        f" up to {short(round(most[fullest], 2))} micro-batches."
     )
     if schedule.micro_batches != values["micro"]:
         told += (

@@ -8,7 +8,7 @@ logit is a draw from their softmax.
 
 from math import exp, log
 
-from lockstep.planner.figures import plain, short
+from lockstep.planner.figures import percent, plain, short
 from lockstep.planner.questions import ask
 
 from .scene import Lanes, Scene
@@ -17,11 +17,6 @@ from .settings import Choice, Slider
 TITLE = "A router's imbalance"
 SPEED = 0.01  # that a bias moves in a step
 TIE = 1e-9  # of an even share: no reason to move a bias
-
-
-def percent(value: float) -> str:
-    """A share of one."""
-    return short(round(100 * value, 1)) + " %"
 
 
 def times(value: float) -> str:
@@ -172,8 +167,8 @@ def draw(values: dict) -> Scene:
     numbers = [
         ("hottest expert", times(hottest)),
         ("slowest rank", times(layer.slowest)),
-        ("dropped", percent(layer.dropped())),
-        ("empty places", percent(layer.empty())),
+        ("dropped", percent(layer.dropped(), 1)),
+        ("empty places", percent(layer.empty(), 1)),
         ("a step of Mixtral's layers", short(round(takes, 2)) + " s"),
         ("balanced, it takes", short(round(balanced, 2)) + " s"),
     ]
@@ -181,8 +176,8 @@ def draw(values: dict) -> Scene:
     if layer.capacity:
         told += (
             f" Each has places for {times(layer.capacity)} an even share:"
-            f" {percent(layer.dropped())} of the choices are dropped, and"
-            f" {percent(layer.empty())} of the places stay empty and are"
+            f" {percent(layer.dropped(), 1)} of the choices are dropped, and"
+            f" {percent(layer.empty(), 1)} of the places stay empty and are"
             " computed."
         )
     else:

@@ -37,6 +37,18 @@ class Slider:
         self.values, self.default, self.said = values, default, say
 
 
+SHARDED = Choice(
+    "stage",
+    "Sharded",
+    [
+        (3, "weights too (ZeRO-3, FSDP2)"),
+        (2, "optimizer and gradients (ZeRO-2)"),
+        (1, "optimizer state (ZeRO-1)"),
+        (0, "nothing (DDP)"),
+    ],
+)
+
+
 def read(settings: list, text: str) -> dict:
     """Values as an address has them: `stage:3,bandwidth:50`.
 

@@ -5,7 +5,7 @@ from lockstep.planner.figures import derive, plain, short
 from lockstep.planner.layout import HARDWARE, RUN
 
 from .scene import Areas, Lanes, Scene
-from .settings import Choice, Slider
+from .settings import SHARDED, Choice, Slider
 
 TITLE = "A sharded step"
 RANKS = 64
@@ -28,16 +28,7 @@ def gigabytes(value: float) -> str:
 
 
 SETTINGS = [
-    Choice(
-        "stage",
-        "Sharded",
-        [
-            (3, "weights too (ZeRO-3, FSDP2)"),
-            (2, "optimizer and gradients (ZeRO-2)"),
-            (1, "optimizer state (ZeRO-1)"),
-            (0, "nothing (DDP)"),
-        ],
-    ),
+    SHARDED,
     Choice(
         "prefetch",
         "Gather ahead",

@@ -145,6 +145,13 @@ def decimal(value: float, unit: str) -> str:
     return quantity(value, unit).split(" (")[0]
 
 
+def percent(share: float, decimals: int | None = None) -> str:
+    """A share: 41.2 %, to three digits or to so many decimals."""
+    value = 100 * share
+    text = f"{value:.3g}" if decimals is None else short(round(value, decimals))
+    return text + " %"
+
+
 def grouped(value: float) -> str:
     """In groups of three digits."""
     digits = str(int(value))

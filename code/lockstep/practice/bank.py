@@ -7,14 +7,14 @@ the best that is public.
 
 The text is Markdown and a template: a figure is computed, as in `{{
 plan("memory", …).total_bytes }}`. Links are those of a page in docs/. What a
-number in an answer may come from is decided in `origins.py`.
+number in an answer may come from is decided in `site/origins.py`.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -316,6 +316,15 @@ def load(folder: Path = CANDIDATES) -> dict[str, Question]:
     return loaded(folder, Question)
 
 
+def admitted(folder: Path = QUESTIONS) -> dict[str, Admitted]:
+    """All questions that passed, by id, in the order of topics; perhaps none.
+
+    Raises:
+        ValueError: as `loaded` does.
+    """
+    return loaded(folder, Admitted)
+
+
 @cache  # by the text, so an edit is seen at the next call
 def parsed(name: str, text: str, kind: type[Kind]) -> Kind:
     """The question in a file of that name and text.
@@ -335,19 +344,14 @@ def parsed(name: str, text: str, kind: type[Kind]) -> Kind:
     return one
 
 
-def loaded(
-    folder: Path, kind: type[Kind], read: Callable[..., Kind] = parsed
-) -> dict[str, Kind]:
+def loaded(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
     """All questions of a kind in a folder, by id, in the order of topics.
-
-    Args:
-        read: what to make of a file's name, its text and the kind.
 
     Raises:
         ValueError: a file holds none; says which, and why.
     """
     found = [
-        read(path.name, path.read_text("utf-8"), kind)
+        parsed(path.name, path.read_text("utf-8"), kind)
         for path in _files(folder)
     ]
     found.sort(key=lambda one: (list(TOPICS).index(one.topic), one.id))

@@ -8,7 +8,7 @@ import json
 from lockstep.planner.figures import TOO_FAR, PlanError
 
 ROOMS = (
-    "lockstep.planner.page",
+    "lockstep.explore.planner_page",
     "lockstep.explore.page",
     "lockstep.practice.estimates",
 )

@@ -23,13 +23,12 @@ from pydantic import (
 )
 
 from lockstep.planner.figures import PlanError
-from lockstep.practice.figures import computed
+from lockstep.practice.figures import DOCS, computed, given, quoted
 
 from . import bank, rubric
-from .core import CORE, Core
+from .core import core
 from .estimates import generate
 from .kinds import KINDS
-from .origins import DOCS, given, quoted
 
 PROMPTS = DOCS / "practice" / "mock-prompts.md"
 SORTS = "question", "prompt", "estimate"
@@ -74,11 +73,8 @@ def listed(questions: Iterable[bank.Asked] | None = None) -> list[Card]:
     Raises:
         ValueError: a question is not whole.
     """
-    if questions is None:  # only the site's build and the tests vet them
-        questions = [
-            *bank.loaded(CORE, Core).values(),
-            *bank.loaded(bank.QUESTIONS, bank.Admitted).values(),
-        ]
+    if questions is None:
+        questions = [*core().values(), *bank.admitted().values()]
     found = map(_question, questions)
     return [*found, *_prompts(), *map(_estimate, KINDS)]
 

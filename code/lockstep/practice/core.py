@@ -22,11 +22,11 @@ from .bank import (
     Comparisons,
     Fixed,
     Strict,
+    loaded,
     replies,
     spoken,
     words,
 )
-from .origins import vetted
 from .rubric import Level
 
 CORE = Path(__file__).parent / "core"
@@ -148,6 +148,6 @@ def core(folder: Path = CORE) -> dict[str, Core]:
     """All questions of the core, by id, in the order of topics.
 
     Raises:
-        ValueError: as `vetted` does.
+        ValueError: as `loaded` does.
     """
-    return vetted(folder, Core)
+    return loaded(folder, Core)

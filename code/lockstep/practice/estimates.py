@@ -8,6 +8,8 @@ once with its numbers and once with round ones.
 
 import json
 
+from lockstep.explore.planner_page import command
+from lockstep.explore.svg import escaped
 from lockstep.planner.figures import (
     Figure,
     PlanError,
@@ -15,12 +17,11 @@ from lockstep.planner.figures import (
     grouped,
     short,
 )
-from lockstep.planner.page import command, escaped
 
 from .kinds import KINDS, SHARES, TOPICS, Kind
 from .units import amount, parsed
 
-# What the browser is given, beside the planner.
+# What the browser is given, next to the planner and the explorables.
 FILES = "__init__.py", "browser.py", "estimates.py", "kinds.py", "units.py"
 SEEDS = 1000000  # from 0
 FIRST = "zero-1", 1  # the question that the page is built with

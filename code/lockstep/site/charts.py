@@ -15,22 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from math import floor, log2, log10
-from xml.etree.ElementTree import Element, SubElement, tostring
+from math import log2
+
+from lockstep.explore import svg
+from lockstep.explore.svg import escaped, long, place, round_step
 
 # Widths in the units of a drawing, which a screen of 360 CSS pixels and a desk
 # show at no less than their size.
 NARROW, WIDE = 320, 640
-FONT = 13  # of every text, in the same units
 LINE = 19  # from one line of text to the next
 # Kinds of fill, line and mark: whoever sees no color sees these.
 DASHES = "", "7 4", "2 3", "9 3 2 3", "1 5"
 _HATCH = {  # strokes in a tile of 8 by 8, over the fill
-    1: "M-2 6L6 -2M2 10L10 2",
-    2: "M1 2h3M5 6h3",
-    3: "M4 0v8",
-    4: "M0 0L8 8M0 8L8 0",
+    "fill-1": "M-2 6L6 -2M2 10L10 2",
+    "fill-2": "M1 2h3M5 6h3",
+    "fill-3": "M4 0v8",
+    "fill-4": "M0 0L8 8M0 8L8 0",
 }
 
 Say = Callable[[float], str]  # a number with its unit, as a reader sees it
@@ -65,9 +65,7 @@ class Axis:
 
 def ticks(high: float, count: int = 4) -> list[float]:
     """From 0 to `high` or just beyond, in about `count` round steps."""
-    rough = high / count
-    power = 10.0 ** floor(log10(rough))
-    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
+    step = round_step(high, count, (1, 2, 2.5, 5, 10))
     found = [0.0]
     while found[-1] < high - 1e-9 * high:
         found.append(round(found[-1] + step, 12))
@@ -85,18 +83,15 @@ def bars(rows: Mapping[str, Mapping[str, float]], axis: Axis) -> Drawing:
         top = canvas.y
         for label, values in rows.items():
             canvas.y += LINE + 4
-            canvas.text(2, canvas.y - 6, label, halo=True)
+            canvas.text(2, canvas.y - 6, label, kind="halo")
             total = axis.say(sum(values.values()))
-            canvas.text(canvas.width - 2, canvas.y - 6, total, "end", halo=True)
+            edge = canvas.width - 2
+            canvas.text(edge, canvas.y - 6, total, "end", kind="halo")
             begin = 0.0
             for i, value in enumerate(values.values()):
-                canvas.block(
-                    i,
-                    axis.at(begin, 2, right),
-                    canvas.y,
-                    axis.at(begin + value, 2, right),
-                    16,
-                )
+                left = axis.at(begin, 2, right)
+                wide = axis.at(begin + value, 2, right) - left
+                canvas.box(left, canvas.y, wide, 16, f"fill-{i}")
                 begin += value
             canvas.y += 16
         canvas.across(axis, 2, right, top + 4, canvas.y + 6)
@@ -117,15 +112,15 @@ def lines(
         canvas.legend([one.label for one in series], sample)
         canvas.text(2, canvas.y + 12, y.label)
         top, bottom = canvas.y + 26, canvas.y + 26 + high
-        left = 10 + max(canvas.long(y.say(tick)) for tick in y.ticks)
+        left = 10 + max(long(y.say(tick)) for tick in y.ticks)
         right = canvas.width - 12
         for tick in y.ticks:
             at = y.at(tick, bottom, top)
-            canvas.path(f"M{left:.2f} {at:.2f}H{right}", "chart-grid")
+            canvas.path(f"M{place(left)} {place(at)}H{right}", "chart-grid")
             canvas.text(left - 5, at + 4.5, y.say(tick), "end")
         for name, value in (rules or {}).items():
             at = x.at(value, left, right)
-            canvas.path(f"M{at:.2f} {top}V{bottom}", "chart-rule")
+            canvas.upright(at, top, bottom, "chart-rule")
             canvas.text(at + 4, top + 12, name)
         for i, one in enumerate(series):
             found = [
@@ -171,21 +166,20 @@ def intervals(
         bottom = top + len(rows) * (LINE + 28) + 4
         for name, value in (rules or {}).items():
             at = axis.at(value, 14, right)
-            canvas.path(f"M{at:.2f} {top - 4}V{bottom}", "chart-rule")
+            canvas.upright(at, top - 4, bottom, "chart-rule")
             canvas.text(at, top - 8, name, "middle")
         canvas.y = top
         for label, (value, low, high) in rows.items():
             canvas.y += LINE
-            canvas.text(2, canvas.y, label, halo=True)
+            canvas.text(2, canvas.y, label, kind="halo")
             said = f"{axis.say(value)}, {axis.say(low)} to {axis.say(high)}"
-            canvas.text(canvas.width - 2, canvas.y, said, "end", halo=True)
+            canvas.text(canvas.width - 2, canvas.y, said, "end", kind="halo")
             canvas.y += 12
             ends = [axis.at(end, 14, right) for end in (low, high)]
             canvas.line(0, [(end, canvas.y) for end in ends])
             for end in ends:
-                canvas.path(
-                    f"M{end:.2f} {canvas.y - 5}v10", "chart-line chart-stroke-0"
-                )
+                kind = "chart-line chart-stroke-0"
+                canvas.upright(end, canvas.y - 5, canvas.y + 5, kind)
             canvas.mark(0, axis.at(value, 14, right), canvas.y)
             canvas.y += 16
         canvas.across(axis, 14, right, top, bottom)
@@ -210,7 +204,7 @@ def lanes(
     def draw(canvas: Canvas) -> None:
         canvas.legend(kinds, Canvas.swatch)
         labels = [lane.label for group in groups.values() for lane in group]
-        left = 8 + max(map(canvas.long, labels))
+        left = 8 + max(map(long, labels))
         right = canvas.width - 14
         top = canvas.y
         for name, group in groups.items():
@@ -231,47 +225,11 @@ def lanes(
     return draw
 
 
-class Canvas:
-    """One drawing: `y` is how far down it is full."""
+class Canvas(svg.Canvas):
+    """A drawing of charts: a kind is a number, its place in the legend."""
 
     def __init__(self, name: str, width: int) -> None:
-        self.name, self.width, self.y = name, width, 0.0
-        self.svg = Element("g")
-        self.used: set[int] = set()
-
-    def long(self, words: str) -> float:
-        """About how wide a text is; a bit more, rather than less."""
-        return 0.58 * FONT * len(words)
-
-    def path(self, d: str, kind: str, **more: str) -> None:
-        """A path of a class of the style sheet."""
-        SubElement(self.svg, "path", {"d": d, "class": kind, **more})
-
-    def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        anchor: str = "start",
-        strong: bool = False,
-        halo: bool = False,
-    ) -> None:
-        """Words whose line stands at `y`; a halo parts them from a rule."""
-        given = {"x": f"{x:.2f}", "y": f"{y:.2f}", "text-anchor": anchor}
-        if strong:
-            given["font-weight"] = "bold"
-        if halo:
-            given["class"] = "chart-halo"
-        SubElement(self.svg, "text", given).text = words
-
-    def block(
-        self, kind: int, left: float, top: float, right: float, high: float
-    ) -> None:
-        """A part of a bar."""
-        given = {"x": f"{left:.2f}", "y": f"{top:.2f}"}
-        given |= {"width": f"{right - left:.2f}", "height": f"{high:g}"}
-        given |= {"class": "chart-block", "fill": self.fill(kind)}
-        SubElement(self.svg, "rect", given)
+        super().__init__(f"{name}-{width}", width, "chart", _HATCH)
 
     def blocks(
         self,
@@ -282,23 +240,24 @@ class Canvas:
     ) -> None:
         """Many of one kind, as one path."""
         d = "".join(
-            f"M{a:.2f} {top:g}H{b:.2f}v{high:g}H{a:.2f}z" for a, b in found
+            f"M{place(a)} {place(top)}H{place(b)}v{place(high)}H{place(a)}z"
+            for a, b in found
         )
         if kind is None:
             self.path(d, "chart-plain")
         else:
-            self.path(d, "chart-span", fill=self.fill(kind))
+            fill = self.fill(f"fill-{kind}", "span")
+            self.parts.append(f'<path d="{d}" {fill}/>')
 
-    def fill(self, kind: int) -> str:
-        """The address of the pattern of that kind."""
-        self.used.add(kind)
-        return f"url(#{self.name}-{self.width}-{kind})"
+    def upright(self, at: float, top: float, bottom: float, kind: str) -> None:
+        """A line from top to bottom."""
+        self.path(f"M{place(at)} {place(top)}V{place(bottom)}", kind)
 
     def line(self, kind: int, points: Sequence[tuple[float, float]]) -> None:
         """Straight from point to point."""
-        d = "L".join(f"{x:.2f} {y:.2f}" for x, y in points)
-        dash = {"stroke-dasharray": DASHES[kind]} if DASHES[kind] else {}
-        self.path(f"M{d}", f"chart-line chart-stroke-{kind}", **dash)
+        d = "L".join(f"{place(x)} {place(y)}" for x, y in points)
+        dash = DASHES[kind] and f' stroke-dasharray="{DASHES[kind]}"'
+        self.path(f"M{d}", f"chart-line chart-stroke-{kind}", dash)
 
     def mark(self, kind: int, x: float, y: float) -> None:
         """A circle, square, triangle, diamond or cross around a point."""
@@ -309,11 +268,12 @@ class Canvas:
             "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z",
             "m-4 -4l8 8m0 -8l-8 8",
         )[kind]
-        self.path(f"M{x:.2f} {y:.2f}{d}", f"chart-mark chart-stroke-{kind}")
+        start = f"M{place(x)} {place(y)}"
+        self.path(start + d, f"chart-mark chart-stroke-{kind}")
 
     def swatch(self, kind: int, at: float, middle: float) -> None:
         """A sample of a fill, for the legend."""
-        self.block(kind, at, middle - 6, at + 22, 12)
+        self.box(at, middle - 6, 22, 12, f"fill-{kind}")
 
     def legend(
         self,
@@ -321,14 +281,10 @@ class Canvas:
         sample: Callable[[Canvas, int, float, float], None],
     ) -> None:
         """A sample and a name of each kind, in as many lines as they need."""
-        x = 2.0
-        for i, label in enumerate(labels):
-            wide = 30 + self.long(label)
-            if x > 2 and x + wide > self.width:
-                x, self.y = 2.0, self.y + LINE
-            sample(self, i, x, self.y + 10)
-            self.text(x + 28, self.y + 14.5, label)
-            x += wide + 14
+        lengths = [30 + long(label) for label in labels]
+        for kind, x in enumerate(self.flow(lengths, 14, LINE)):
+            sample(self, kind, x, self.y + 10)
+            self.text(x + 28, self.y + 14.5, labels[kind])
         self.y += LINE + 6
 
     def across(
@@ -344,30 +300,14 @@ class Canvas:
         for tick in axis.ticks:
             at = axis.at(tick, left, right)
             if grid:
-                d = f"M{at:.2f} {top:g}V{bottom:g}"
-                line = Element("path", {"d": d, "class": "chart-grid"})
-                self.svg.insert(0, line)
+                self.upright(at, top, bottom, "chart-grid")
+                self.parts.insert(0, self.parts.pop())
             words = axis.say(tick)
-            half = self.long(words) / 2
+            half = long(words) / 2
             near = min(max(at, half), self.width - half)
             self.text(near, bottom + 15, words, "middle")
         self.text(self.width / 2, bottom + 33, axis.label, "middle")
         self.y = bottom + 39
-
-    def patterns(self) -> Element:
-        """The fills that were used."""
-        found = Element("defs")
-        for kind in sorted(self.used):
-            given = {"id": f"{self.name}-{self.width}-{kind}"}
-            given |= {"width": "8", "height": "8"}
-            tile = SubElement(
-                found, "pattern", given | {"patternUnits": "userSpaceOnUse"}
-            )
-            whole = {"width": "8", "height": "8"}
-            SubElement(tile, "rect", whole | {"class": f"chart-fill-{kind}"})
-            if d := _HATCH.get(kind):
-                SubElement(tile, "path", {"d": d, "class": "chart-hatch"})
-        return found
 
 
 Drawing = Callable[[Canvas], None]
@@ -389,7 +329,7 @@ class Chart:
         return (
             f'<figure class="chart" id="chart-{name}">'
             f"{self._svg(name, NARROW)}{self._svg(name, WIDE)}"
-            f"<figcaption>{escape(self.title)}</figcaption>"
+            f"<figcaption>{escaped(self.title)}</figcaption>"
             '<details class="chart-data"><summary>The figures</summary>'
             f"{self._table()}</details></figure>"
         )
@@ -398,25 +338,13 @@ class Chart:
         canvas = Canvas(f"chart-{name}", width)
         self.draw(canvas)
         title, says = (f"chart-{name}-{width}-{x}" for x in ("title", "says"))
-        svg = Element(
-            "svg",
-            {
-                "class": "chart-narrow" if width == NARROW else "chart-wide",
-                "viewBox": f"0 0 {width} {canvas.y:.0f}",
-                "width": f"{width}",
-                "height": f"{canvas.y:.0f}",
-                "font-size": f"{FONT}",
-                "role": "img",
-                "aria-labelledby": f"{title} {says}",
-                "data-search-exclude": "",
-            },
+        kind = "narrow" if width == NARROW else "wide"
+        return canvas.svg(
+            f'class="chart-{kind}" width="{width}" height="{place(canvas.y)}"'
+            f' aria-labelledby="{title} {says}" data-search-exclude=""',
+            f'<title id="{title}">{escaped(self.title)}</title>'
+            f'<desc id="{says}">{escaped(self.says)}</desc>',
         )
-        SubElement(svg, "title", {"id": title}).text = self.title
-        SubElement(svg, "desc", {"id": says}).text = self.says
-        if canvas.used:
-            svg.append(canvas.patterns())
-        svg.extend(canvas.svg)
-        return tostring(svg, "unicode")
 
     def _table(self) -> str:
         head, *rows = self.table
@@ -426,5 +354,5 @@ class Chart:
 
 
 def _row(cells: Sequence[str], begin: str, end: str) -> str:
-    told = "".join(f"{begin}{escape(cell)}{end}" for cell in cells)
+    told = "".join(f"{begin}{escaped(cell)}{end}" for cell in cells)
     return f"<tr>{told}</tr>"

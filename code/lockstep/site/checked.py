@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 
-from lockstep.practice.evidence import outcomes
+from lockstep.site.evidence import outcomes
 from lockstep.site.glossary import place
 
 ROOT = Path(__file__).parents[3]

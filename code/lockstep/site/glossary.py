@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from lockstep.practice.evidence import headings
+from lockstep.site.evidence import headings
 
 DOCS = Path(__file__).parents[3] / "docs"
 DATA = Path(__file__).with_suffix(".yml")

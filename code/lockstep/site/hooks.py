@@ -29,6 +29,7 @@ from pygments.token import (
 from lockstep.exercises.bugs import bugs
 from lockstep.experiments.benchmarks import timeline
 from lockstep.explore import page as explore_page
+from lockstep.explore import planner_page
 from lockstep.practice import estimates
 from lockstep.practice.figures import computed
 from lockstep.site import (
@@ -43,9 +44,9 @@ from lockstep.site import (
 )
 from lockstep.site.diagrams import Ahead, size
 from lockstep.site.freshness import outdate
+from lockstep.site.phone_tables import stackable
 from lockstep.site.pictures import chart
 from lockstep.site.policy import protect
-from lockstep.site.tables import stackable
 
 _MERMAID = "mermaid/dist/mermaid.esm.min.mjs"
 _MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
@@ -152,7 +153,12 @@ def on_page_markdown(
         given["sources"] = sources
         try:
             markdown = computed(
-                markdown, planner, chart=chart, estimates=estimates, **given
+                markdown,
+                planner,
+                chart=chart,
+                estimates=estimates,
+                live=planner_page.page,
+                **given,
             )
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None

@@ -14,7 +14,7 @@ from typing import Any
 from lockstep import experiments
 from lockstep.experiments.benchmarks import timeline
 from lockstep.experiments.gpu import tables as gpu
-from lockstep.planner.figures import PlanError, decimal
+from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
 from lockstep.site.charts import (
     Axis,
@@ -114,6 +114,7 @@ def bubble() -> Chart:
         Series(name, [*idle(schedule, parts).items()])
         for name, (schedule, parts) in SCHEDULES.items()
     ]
+    shares = [dict(one.points) for one in series]
     return Chart(
         f"Idle share of all time, {STAGES} stages",
         "Three falling curves, and one at zero. "
@@ -133,7 +134,10 @@ def bubble() -> Chart:
             *(
                 [
                     str(count),
-                    *(percent(dict(s.points).get(count)) for s in series),
+                    *(
+                        percent(one[count]) if count in one else "–"
+                        for one in shares
+                    ),
                 ]
                 for count in MICROBATCHES
             ),
@@ -546,11 +550,6 @@ def waiting() -> Chart:
 def giga(count: float) -> str:
     """Bytes: 31.41 GB."""
     return decimal(count, "B") if count else "0"
-
-
-def percent(share: float | None) -> str:
-    """41.2 %."""
-    return "–" if share is None else f"{100 * share:.3g} %"
 
 
 def ratio(value: float) -> str:

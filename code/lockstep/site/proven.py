@@ -13,8 +13,8 @@ from itertools import chain
 from pathlib import Path
 
 from lockstep.practice.core import CORE
-from lockstep.practice.evidence import REPORTS, ending, outcomes
 from lockstep.practice.rounds import ROUNDS
+from lockstep.site.evidence import REPORTS, ending, outcomes
 
 from .proofs import ROOT, cited
 

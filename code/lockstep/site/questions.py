@@ -28,14 +28,20 @@ from lockstep.exercises.bugs import bugs
 from lockstep.exercises.drills import drills
 from lockstep.exercises.labs import labs
 from lockstep.practice import rubric
-from lockstep.practice.admission import admitted
-from lockstep.practice.bank import MARK, TOPICS, Admitted, Asked, Pushback
+from lockstep.practice.bank import (
+    MARK,
+    TOPICS,
+    Admitted,
+    Asked,
+    Pushback,
+    admitted,
+)
 from lockstep.practice.core import KINDS, Core, core
-from lockstep.practice.evidence import headings
-from lockstep.practice.figures import computed, template
-from lockstep.practice.origins import ROOT, given, vet_again
+from lockstep.practice.figures import ROOT, computed, given, template
 from lockstep.practice.rounds import Round, rounds
 from lockstep.site import generated
+from lockstep.site.evidence import headings
+from lockstep.site.origins import vetted
 
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"
@@ -65,10 +71,9 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
     """
     if not names(config.nav, INDEX):
         return
-    vet_again()  # a server builds after each change
     try:
-        traps = admitted()
-        asked, found = list(core().values()), list(traps.values())
+        traps = vetted(admitted())
+        asked, found = list(vetted(core()).values()), list(traps.values())
         played = list(rounds().values()) if names(config.nav, ROUNDS) else []
         pages = {INDEX: index(asked, found, played)}
         every, near = [*asked, *found], beside(asked, traps)

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from lockstep.experiments.record import revision
+from lockstep.experiments.provenance import revision
 
 
 @pytest.fixture

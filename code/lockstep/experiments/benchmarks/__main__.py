@@ -27,7 +27,7 @@ from lockstep.experiments.benchmarks.settings import (
     Settings,
 )
 from lockstep.experiments.benchmarks.tables import tables
-from lockstep.experiments.record import about, write
+from lockstep.experiments.provenance import about, write
 
 
 def run(settings: Settings, result: Path = RESULT) -> int:
@@ -40,7 +40,7 @@ def run(settings: Settings, result: Path = RESULT) -> int:
     found: dict[str, Any] = {**about(), "settings": FIXED | asdict(settings)}
     found["orders"] = orders(settings.longest, settings.repeats)
     print("steps and checkpoints: on two ranks", flush=True)
-    found |= on_ranks("lockstep.experiments.benchmarks.ranks", settings)
+    found |= on_ranks("lockstep.experiments.benchmarks.per_rank", settings)
     found["summary"] = summary(found)
     write(found, result)
     render(result)

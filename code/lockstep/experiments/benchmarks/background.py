@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lockstep.experiments.benchmarks.result import spread
-from lockstep.experiments.tables import (
+from lockstep.experiments.markdown import (
     measured,
     sections,
     table,

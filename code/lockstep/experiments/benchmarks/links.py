@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 
 from lockstep.experiments.demos.collectives import calls
-from lockstep.experiments.record import about, write
-from lockstep.experiments.tables import measured, sections, table
+from lockstep.experiments.markdown import measured, sections, table
+from lockstep.experiments.provenance import about, write
 from lockstep.instruments.forked import in_a_group
 from lockstep.planner.collectives import BUS, collective
 

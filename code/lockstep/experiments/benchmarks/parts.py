@@ -23,10 +23,10 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.experiments import tables
+from lockstep.experiments import markdown
 from lockstep.experiments.demos.wire import sent
-from lockstep.experiments.record import about, write
-from lockstep.experiments.tables import measured, table, with_quartiles
+from lockstep.experiments.markdown import measured, table, with_quartiles
+from lockstep.experiments.provenance import about, write
 from lockstep.instruments.forked import in_a_group
 from lockstep.parallel.collectives import ring_all_reduce
 from lockstep.parallel.data_parallel import DataParallel
@@ -270,7 +270,7 @@ def run(settings: Settings, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the table of a result anew."""
-    return tables.render(result, ratios, machine)
+    return markdown.render(result, ratios, machine)
 
 
 def ratios(found: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from lockstep.experiments.benchmarks.result import RIVALS, held
 from lockstep.experiments.benchmarks.settings import LIMIT
-from lockstep.experiments.tables import (
+from lockstep.experiments.markdown import (
     in_bytes,
     measured,
     sections,

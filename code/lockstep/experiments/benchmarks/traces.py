@@ -35,7 +35,7 @@ from lockstep.experiments.benchmarks.timeline import (
     steps,
     window,
 )
-from lockstep.experiments.record import about, write
+from lockstep.experiments.provenance import about, write
 from lockstep.instruments.forked import in_a_group
 
 CASES = "overlap", "late", "apart"

@@ -14,7 +14,7 @@ import tyro
 from lockstep.experiments.chaos.campaign import campaign, in_a_row, judged_again
 from lockstep.experiments.chaos.draw import SETTINGS
 from lockstep.experiments.chaos.tables import tables
-from lockstep.experiments.record import about, write
+from lockstep.experiments.provenance import about, write
 
 RESULT = Path(__file__).with_name("result.json")
 FOLDER = Path(".cache/chaos")  # on the disk: a temporary folder may not be

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from lockstep.experiments.chaos.judge import ENDS
-from lockstep.experiments.tables import measured, sections, table
+from lockstep.experiments.markdown import measured, sections, table
 from lockstep.trainer.extensions.faults import COMPUTING, SAVING
 
 Result = dict[str, Any]

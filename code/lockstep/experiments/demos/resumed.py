@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
-from lockstep.experiments.record import about
+from lockstep.experiments.provenance import about
 from lockstep.instruments.forked import on_ranks
 from lockstep.trainer.__main__ import launch
 from lockstep.trainer.config import TrainConfig

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import torch
 import torch.distributed as dist
 
-from lockstep.experiments.faults.ranks import Rank
+from lockstep.experiments.faults.forked_rank import Rank
 
 
 # --8<-- [start:mismatch]

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
-from lockstep.experiments.faults.ranks import Rank
+from lockstep.experiments.faults.forked_rank import Rank
 from lockstep.trainer.extensions.launcher import untouched
 
 

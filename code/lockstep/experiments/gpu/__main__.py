@@ -18,7 +18,7 @@ import tyro
 
 from lockstep.experiments.gpu import kernels, repeated, steps, tables
 from lockstep.experiments.gpu.settings import Shape
-from lockstep.experiments.record import about, gpu, write
+from lockstep.experiments.provenance import about, gpu, write
 
 RESULT = Path(__file__).with_name("result.json")
 SEQUENCE = 4096

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from lockstep.experiments.gpu.settings import FSDP2, Shape
-from lockstep.experiments.tables import sections, table
+from lockstep.experiments.markdown import sections, table
 from lockstep.planner.questions import ask
 
 Found = dict[str, Any]

@@ -17,7 +17,7 @@ from lockstep.exam.adapter import Launch, load
 from lockstep.exam.examine import examine
 from lockstep.exam.questions import BY_ID
 from lockstep.experiments.peers import tables
-from lockstep.experiments.record import about, gpu, write
+from lockstep.experiments.provenance import about, gpu, write
 
 HOME = Path(__file__).parent
 EXAMPLES = HOME.parents[1] / "examples"

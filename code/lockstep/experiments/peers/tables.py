@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from lockstep.exam.questions import BY_ID, QUESTIONS, SEVERITIES
-from lockstep.experiments.tables import sections, table
+from lockstep.experiments.markdown import sections, table
 
 # In the order in which the page tells of them, and their columns' heads.
 SHORT = {

@@ -19,11 +19,11 @@ from typing import Any
 import torch._dynamo  # before the fork: an optimizer's first step imports it
 import torch.distributed as dist
 
-from lockstep.experiments import tables
+from lockstep.experiments import markdown
 from lockstep.experiments.benchmarks.links import fit, planned
-from lockstep.experiments.record import about, write
+from lockstep.experiments.markdown import measured, table
+from lockstep.experiments.provenance import about, write
 from lockstep.experiments.slow_jobs.rig import train
-from lockstep.experiments.tables import measured, table
 from lockstep.instruments.forked import in_a_group
 from lockstep.trainer.model import DataParallel
 
@@ -137,7 +137,7 @@ def run(steps: int = 1000, times: int = 100, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    return tables.render(result, steps, machine)
+    return markdown.render(result, steps, machine)
 
 
 def steps(found: Found) -> str:

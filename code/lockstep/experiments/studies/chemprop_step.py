@@ -22,10 +22,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.experiments import tables
-from lockstep.experiments.record import about, write
+from lockstep.experiments import markdown
+from lockstep.experiments.markdown import measured, table
+from lockstep.experiments.provenance import about, write
 from lockstep.experiments.studies import sparse
-from lockstep.experiments.tables import measured, table
 from lockstep.instruments.forked import in_a_group
 from lockstep.trainer.order import GlobalOrder
 
@@ -182,7 +182,7 @@ def run(steps: int = STEPS, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    return tables.render(result, steps, machine)
+    return markdown.render(result, steps, machine)
 
 
 def steps(found: Found) -> str:

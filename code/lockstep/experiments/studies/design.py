@@ -17,9 +17,9 @@ import numpy as np
 
 from lockstep.bio.datasets import gb1
 from lockstep.bio.design import ARMS, Assay, Loop, consensus, mutations
-from lockstep.experiments import tables
-from lockstep.experiments.record import about, write
-from lockstep.experiments.tables import measured, table
+from lockstep.experiments import markdown
+from lockstep.experiments.markdown import measured, table
+from lockstep.experiments.provenance import about, write
 
 RESULT = Path(__file__).with_name("design.json")
 POOL, SEEDS = 100_000, 5
@@ -62,7 +62,7 @@ def run(result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    return tables.render(result, hits, scores, shift, machine)
+    return markdown.render(result, hits, scores, shift, machine)
 
 
 def last(campaigns: list[list[Found]], what: str) -> tuple[float, float]:

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from lockstep.bio.datasets import chembl
 from lockstep.bio.labels import bounded, masked_loss
 from lockstep.bio.splits import by_molecule, split
-from lockstep.experiments import tables
-from lockstep.experiments.record import about, write
+from lockstep.experiments import markdown
+from lockstep.experiments.markdown import measured, table
+from lockstep.experiments.provenance import about, write
 from lockstep.experiments.studies.sparse import features, network
-from lockstep.experiments.tables import measured, table
 from lockstep.trainer.order import GlobalOrder
 
 RESULT = Path(__file__).with_name("limits.json")
@@ -123,7 +123,7 @@ def run(seeds: int = SEEDS, epochs: int = EPOCHS, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    return tables.render(result, ways, machine)
+    return markdown.render(result, ways, machine)
 
 
 def mean(found: Found, way: str, what: str, *targets: str) -> float:

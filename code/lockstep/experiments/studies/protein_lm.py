@@ -39,9 +39,9 @@ from lockstep.bio.protein_lm import (
 )
 from lockstep.bio.splits import split
 from lockstep.bio.tokens import drawn, encode, masked, related
-from lockstep.experiments import tables
-from lockstep.experiments.record import about, write
-from lockstep.experiments.tables import measured, table
+from lockstep.experiments import markdown
+from lockstep.experiments.markdown import measured, table
+from lockstep.experiments.provenance import about, write
 from lockstep.instruments.forked import in_a_group
 from lockstep.trainer.extensions.strategies.fsdp2 import Sharded
 from lockstep.trainer.model import DataParallel
@@ -251,7 +251,7 @@ def main(
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    return tables.render(result, losses, meshes, wrong, machine)
+    return markdown.render(result, losses, meshes, wrong, machine)
 
 
 def losses(found: Found) -> str:

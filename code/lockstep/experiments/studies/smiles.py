@@ -38,11 +38,11 @@ from lockstep.bio.smiles.scale import (
 from lockstep.bio.smiles.store import Molecules
 from lockstep.bio.smiles.tokens import Tokens
 from lockstep.bio.smiles.train import STORE
-from lockstep.experiments import tables
+from lockstep.experiments import markdown
 from lockstep.experiments.benchmarks.order import alone
-from lockstep.experiments.record import about, write
+from lockstep.experiments.markdown import in_bytes, measured, table
+from lockstep.experiments.provenance import about, write
 from lockstep.experiments.studies.smiles_streams import orders, trend
-from lockstep.experiments.tables import in_bytes, measured, table
 from lockstep.planner.layout import HARDWARE, layout
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.order import GlobalOrder
@@ -371,7 +371,7 @@ def run(folder: Path, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    return tables.render(result, disk, core, node, wrong, killed, machine)
+    return markdown.render(result, disk, core, node, wrong, killed, machine)
 
 
 def disk(found: Found) -> str:

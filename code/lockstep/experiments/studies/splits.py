@@ -28,9 +28,9 @@ from lockstep.bio.splits import (
     side,
     split,
 )
-from lockstep.experiments import tables
-from lockstep.experiments.record import about, write
-from lockstep.experiments.tables import measured, table
+from lockstep.experiments import markdown
+from lockstep.experiments.markdown import measured, table
+from lockstep.experiments.provenance import about, write
 
 RESULT = Path(__file__).with_name("splits.json")
 TARGET, SEEDS, TREES = "CHEMBL233_Ki", 5, 100
@@ -163,7 +163,7 @@ def run(seeds: int = SEEDS, trees: int = TREES, result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    return tables.render(result, ways, pair, machine)
+    return markdown.render(result, ways, pair, machine)
 
 
 def mean(found: Found, way: str, what: str) -> float:

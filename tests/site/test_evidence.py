@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.practice import evidence
 from lockstep.practice.bank import Admitted
-from lockstep.practice.evidence import headings, missing, outcomes, unproven
-
-from .specimen import specimen
+from lockstep.site import evidence
+from lockstep.site.evidence import headings, missing, outcomes, unproven
+from tests.practice.specimen import specimen
 
 TEST = "tests/practice/test_bank.py::test_what_holds_an_answer_is_there"
 MODULE = 'classname="tests.practice.test_bank"'

@@ -2,10 +2,11 @@
 
 import pytest
 
-from lockstep.practice.figures import computed
-from lockstep.practice.origins import given, typed
-
-from .specimen import specimen
+from lockstep.practice.bank import admitted
+from lockstep.practice.core import core
+from lockstep.practice.figures import computed, given
+from lockstep.site.origins import typed, vetted
+from tests.practice.specimen import specimen
 
 PLAN = 'plan("memory", params=2e9, dp=8, zero_stage=0).total_bytes'
 
@@ -52,6 +53,17 @@ def test_a_typed_number_is_refused(text: str) -> None:
 )
 def test_a_number_with_an_origin_is_none_of_ours(text: str) -> None:
     assert list(typed(specimen(strong=text))) == []
+
+
+def test_the_bank_has_no_typed_number() -> None:
+    """No question that is published has a typed number; the first that has
+    one is named with its file."""
+    for found in (admitted(), core()):
+        assert vetted(found) is found
+    bad = {"specimen": specimen(say="It holds 32 GB.")}
+    why = r"^specimen\.yml: say: 32 is typed; compute it or quote it$"
+    with pytest.raises(ValueError, match=why):
+        vetted(bad)
 
 
 def test_a_number_may_be_what_a_source_is_cited_to_say() -> None:

@@ -21,27 +21,15 @@ Small counts are words: two ranks.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError, nodes
 
-from lockstep.planner.figures import Figure, Formula
-from lockstep.practice.figures import ENVIRONMENT, Shown, computed
+from lockstep.practice.bank import MARK, Asked, Kind
+from lockstep.practice.figures import ENVIRONMENT, ROOT, artifact, computed
 
-from .bank import MARK, Asked, Kind, loaded, parsed
-
-PACKAGE = Path(__file__).parents[1]
-ROOT = Path(__file__).parents[3]
-# An installed package brings of the docs what cards quote, and has no other
-# file of the repository to compare with (pyproject.toml).
-CHECKOUT = (ROOT / "mkdocs.yml").is_file()
-DOCS = (ROOT if CHECKOUT else PACKAGE) / "docs"
-RESULTS = "code/lockstep/experiments"
 CALLS = {"plan", "recorded", "printed"}
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.S)
@@ -51,7 +39,6 @@ _COMMENT = re.compile(r"<!--.*?-->", re.S)
 _LINK = re.compile(r"\[([^][]*)\]\(([^)\s]*)\)")
 _CODE = re.compile(r"`([^`]*)`")
 _INCLUDE = re.compile(r'--8<-- "([^":]+)')
-_HEADING = re.compile(r"^#+ .*?(?:\{ #([\w-]+) \})?\s*$")
 _SENTENCE = re.compile(r"[.?!:]\s")
 # What stands before it makes a name of it: H100, ZeRO-3, #172596, v2.13.
 _NUMERAL = re.compile(
@@ -94,27 +81,16 @@ def numerals(text: str) -> frozenset[str]:
     return frozenset(one[0].replace(",", "") for one in found)
 
 
-def vetted(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
-    """All questions of a kind in a folder, by id, in the order of topics.
+def vetted(found: dict[str, Kind]) -> dict[str, Kind]:
+    """The questions again, if no number in them is typed.
 
     Raises:
-        ValueError: a file holds none, or, in a checkout, one with a number that
-            is typed; says which, and why.
+        ValueError: one is; says which, and in which file.
     """
-    return loaded(folder, kind, _sound)
-
-
-@cache
-def _sound(name: str, text: str, kind: type[Kind]) -> Kind:
-    one = parsed(name, text, kind)
-    if CHECKOUT and (bad := next(typed(one), None)):
-        raise ValueError(f"{name}: {bad}")
-    return one
-
-
-def vet_again() -> None:
-    """Forget which questions are sound: what they cite may have changed."""
-    _sound.cache_clear()
+    for name, one in found.items():
+        for fault in typed(one):
+            raise ValueError(f"{name}.yml: {fault}")
+    return found
 
 
 def typed(question: Asked) -> Iterator[str]:
@@ -265,88 +241,3 @@ def _numbers(node: nodes.Node) -> Iterator[float]:
         and node.left.value == 2
     ):
         yield from (n for x in node.iter_child_nodes() for n in _numbers(x))
-
-
-def recorder(repository: str) -> Callable[..., Shown]:
-    """`recorded(FILE, WHERE, UNIT)` for a template: a number of a result below
-    code/lockstep/experiments, linked to its file in the repository. `where` is
-    its keys and places, with dots between."""
-
-    def recorded(file: str, where: str, unit: str = "") -> Shown:
-        path = PACKAGE / "experiments" / file
-        try:
-            found = json.loads(path.read_text("utf-8"))
-            for key in where.split("."):
-                found = found[int(key) if isinstance(found, list) else key]
-        except (OSError, ValueError, LookupError, TypeError):
-            raise ValueError(f"{file} has no {where}") from None
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            raise ValueError(f"{where} of {file} is no number")
-        formula = Formula("recorded", "recorded", unit, file)
-        address = f"{repository}/{RESULTS}/{file}"
-        return Shown(Figure(found, formula, {}), address)
-
-    return recorded
-
-
-def printed(name: str, pattern: str) -> str:
-    """`quoted`, linked to the place that shows this output.
-
-    Raises:
-        ValueError: as `quoted` does; or no page shows it.
-    """
-    found = quoted(name, pattern)
-    return f"[{found}]({_shown(f'docs/recorded/{name}.txt')})"
-
-
-def quoted(name: str, pattern: str) -> str:
-    """For a template: what `pattern` finds in docs/recorded/NAME.txt, which is
-    its group if it has one.
-
-    Raises:
-        ValueError: it finds nothing, or several things.
-    """
-    found = {*_found(name, pattern)}
-    if len(found) != 1:
-        raise ValueError(f"{name}.txt has {len(found)} of {pattern}, not one")
-    return found.pop()
-
-
-def artifact(name: str, pattern: str = ".+") -> str:
-    """For the template of a question that has something to read: what `pattern`
-    finds in docs/recorded/NAME.txt, each find a line, as it was printed. A
-    group leaves out what would tell the answer, such as a label.
-
-    Raises:
-        ValueError: it finds nothing.
-    """
-    if not (found := _found(name, pattern)):
-        raise ValueError(f"{name}.txt has nothing of {pattern}")
-    return "\n".join(["\n```text", *found, "```\n"])
-
-
-def _found(name: str, pattern: str) -> list[str]:
-    path = DOCS / "recorded" / f"{name}.txt"
-    text = path.read_text("utf-8") if path.is_file() else ""
-    return [m[m.re.groups and 1] for m in re.finditer(pattern, text, re.M)]
-
-
-def given(repository: str) -> dict[str, Callable[..., Any]]:
-    """All that the text of a question may name besides the planner."""
-    return {
-        "recorded": recorder(repository),
-        "printed": printed,
-        "artifact": artifact,
-    }
-
-
-def _shown(recorded: str) -> str:
-    """The page, and its section, that includes an output."""
-    for page in sorted(DOCS.rglob("*.md")):
-        anchor = ""
-        for line in page.read_text("utf-8").splitlines():
-            if heading := _HEADING.match(line):
-                anchor = f"#{heading[1]}" if heading[1] else anchor
-            if line.strip() == f'--8<-- "{recorded}"':
-                return page.relative_to(DOCS).as_posix() + anchor
-    raise ValueError(f"no page shows {recorded}")

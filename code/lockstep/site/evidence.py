@@ -1,6 +1,6 @@
 """What holds the answers is there, and its tests passed.
 
-    python -m lockstep.practice.evidence [REPORTS]
+    python -m lockstep.site.evidence [REPORTS]
 
 reads the JUnit reports that pytest wrote into a folder and prints a line for
 each test that a question names and that failed, was skipped, or did
@@ -25,11 +25,10 @@ from markdown.extensions.toc import slugify
 from lockstep.exercises.bugs import bugs
 from lockstep.exercises.drills import drills
 from lockstep.exercises.labs import labs
-
-from .admission import admitted
-from .bank import Asked
-from .core import core
-from .rounds import rounds
+from lockstep.practice.bank import Asked, admitted
+from lockstep.practice.core import core
+from lockstep.practice.rounds import rounds
+from lockstep.site.origins import vetted
 
 ROOT = Path(__file__).parents[3]
 REPORTS = Path(".cache/reports")
@@ -143,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder = parser.parse_args(arguments).reports
     reports = sorted(folder.glob("*.xml"))
     try:
-        every = core(), admitted(), rounds()
+        every = vetted(core()), vetted(admitted()), rounds()
         questions = [one for kind in every for one in kind.values()]
         ended = outcomes(reports)
     except ValueError as error:

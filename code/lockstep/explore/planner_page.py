@@ -6,7 +6,8 @@ reader's browser, in MicroPython, all that is asked later.
 
 import json
 
-from .figures import (
+from lockstep.explore.svg import escaped
+from lockstep.planner.figures import (
     LARGEST,
     TOO_FAR,
     Figure,
@@ -17,7 +18,14 @@ from .figures import (
     plain,
     words,
 )
-from .questions import CHOICES, HELD, QUESTIONS, about, ask, choices
+from lockstep.planner.questions import (
+    CHOICES,
+    HELD,
+    QUESTIONS,
+    about,
+    ask,
+    choices,
+)
 
 EXAMPLES: list = [
     (
@@ -370,14 +378,6 @@ def query(name: str, given: dict) -> list:
         text = "01"[value] if isinstance(value, bool) else typed(value)
         pairs.append([key, text])
     return pairs
-
-
-def escaped(text: object) -> str:
-    """Text that HTML shows as it is."""
-    said = str(text)
-    for mark, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot")):
-        said = said.replace(mark, f"&{name};")
-    return said
 
 
 def live(name: str, texts: str, new_form: bool) -> str:
