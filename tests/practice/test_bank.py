@@ -65,11 +65,11 @@ def test_its_figures_can_be_computed(name: str) -> None:
         assert computed(f"{{{{ {plan} }}}}", "")
 
 
-def test_a_question_is_parsed_and_vetted_once(
+def test_a_question_is_parsed_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Loading the bank again parses no file and vets no answer, and what is
-    shared cannot be changed."""
+    """Loading the bank again parses no file, and shared questions cannot be
+    changed."""
     core(), admitted()
     monkeypatch.setattr(yaml, "load", None)
     one = next(iter(core().values()))
