@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .collectives import Group, place
+from lockstep.parallel.collectives import Group, place
 
 HEADS, SEQUENCE = -3, -2  # of a tensor (…, heads, sequence, head_dim)
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .collectives import Group, place
+from lockstep.parallel.collectives import Group, place
 
 
 class Routing(NamedTuple):

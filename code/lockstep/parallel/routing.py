@@ -6,7 +6,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from .collectives import Group
+from lockstep.parallel.collectives import Group
 
 
 # --8<-- [start:choose]

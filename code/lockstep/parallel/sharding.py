@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from .collectives import all_gather, reduce_scatter
+from lockstep.parallel.collectives import all_gather, reduce_scatter
 
 
 # --8<-- [start:flat]

@@ -17,9 +17,13 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
+from lockstep.parallel.collectives import (
+    Group,
+    all_gather,
+    place,
+    reduce_scatter,
+)
 from lockstep.planner.collectives import ALGORITHMS, collective
-
-from .collectives import Group, all_gather, place, reduce_scatter
 
 
 class Link(NamedTuple):
