@@ -2,10 +2,10 @@
 
 import pytest
 
-from lockstep.exercises.drills import drills
-from lockstep.exercises.labs import labs
+from lockstep.exercises.drills import Drill, drills
+from lockstep.exercises.labs import Lab, labs
 from lockstep.exercises.mutants import Mutant, MutationError, replaced
-from tests.exercises.mistakes import Wrong, wrong_answers
+from tests.exercises.mistakes import wrong_answers
 
 SOURCE = """\
 import os
@@ -62,13 +62,14 @@ def test_an_old_text_that_does_not_occur_once_is_an_error(
 
 
 @pytest.mark.parametrize(
-    "wrong", wrong_answers([*labs().values(), *drills().values()]), ids=str
+    "exercise", [*labs().values(), *drills().values()], ids=lambda one: one.name
 )
-def test_a_wrong_answer_fits_its_solution_and_can_be_compiled(
-    wrong: Wrong,
+def test_wrong_answers_fit_the_solution_and_can_be_compiled(
+    exercise: Lab | Drill,
 ) -> None:
-    source = wrong.solution.read_text("utf-8")
-    text = wrong.mutant.mutated(source)
-    assert text != source
-    if wrong.solution.suffix == ".py":
-        compile(text, str(wrong), "exec")
+    for wrong in wrong_answers([exercise]):
+        source = wrong.solution.read_text("utf-8")
+        text = wrong.mutant.mutated(source)
+        assert text != source
+        if wrong.solution.suffix == ".py":
+            compile(text, str(wrong), "exec")
