@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
+from lockstep.exercises.mutants import replaced
 from lockstep.exercises.rehearsal import __main__ as rehearsal
 from lockstep.exercises.rehearsal import cells, tools
 from tests import ranks
@@ -21,10 +22,8 @@ from tests import ranks
 
 def typed(folder: Path, old: str = "", new: str = "", upto: int = 8) -> Path:
     """The first cells of the cut as somebody typed them, with one mistake."""
-    text = rehearsal.printed(upto)
-    assert not old or text.count(old) == 1, f"the cut holds {old!r} once"
     file = folder / "interview.py"
-    file.write_text(text.replace(old, new) if old else text)
+    file.write_text(replaced(rehearsal.printed(upto), [(old, new)]))
     return file
 
 

@@ -25,7 +25,7 @@ def of(*paths: str, budget: float = 1e9) -> affected.Affected:
         ("tests/bio/test_pool.py", "tests/bio/test_pool.py"),
         ("tests/cut.py", "tests/test_interview.py"),
         (
-            "code/lockstep/exercises/labs/lab_b1_split/wrong/acyclic_ones_train.py",
+            "code/lockstep/exercises/labs/lab_b1_split/wrong.py",
             "tests/exercises/labs/test_labs.py -k b1",
         ),
         (

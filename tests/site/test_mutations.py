@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from lockstep.exercises.mutants import replaced
+
 from .conftest import run
 
 PAGE = "docs/specimen.md"
@@ -37,9 +39,8 @@ class Mutation(NamedTuple):
 def replace(path: str, old: str, new: str) -> Callable[[Path], None]:
     def edit(root: Path) -> None:
         file = root / path
-        text = file.read_text(encoding="utf-8")
-        assert text.count(old) == 1, f"{path} holds {old!r} once"
-        file.write_text(text.replace(old, new), encoding="utf-8")
+        text = replaced(file.read_text("utf-8"), [(old, new)])
+        file.write_text(text, "utf-8")
 
     return edit
 

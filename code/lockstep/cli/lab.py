@@ -59,7 +59,7 @@ def written(text: str, target: Path) -> int:
 def grade(
     number: Positional[str], file: Positional[Path], json: bool = False
 ) -> int:
-    """Grade an answer: exit code 0 for full marks, 1 for less.
+    """Grade your answer, for yourself: exit code 0 for full marks, 1 for less.
 
     Args:
         file: with the starter's names.

@@ -1,6 +1,5 @@
 """Every drill: each mistake costs its criterion, and what the command does."""
 
-import importlib
 import json
 import time
 from pathlib import Path
@@ -9,25 +8,18 @@ import pytest
 
 from lockstep.cli import main
 from lockstep.exercises.drills import Drill, drills
-from tests.exercises.mistakes import assert_costs, assert_fails, criteria
+from tests.exercises.mistakes import (
+    Wrong,
+    assert_costs,
+    assert_each_criterion_has_its_mistake,
+    assert_fails,
+    wrong_answers,
+)
 
 pytestmark = pytest.mark.timeout(300)
 SECONDS = 60  # a criterion takes one, where nothing else runs
 DRILLS = list(drills().values())
-MISTAKES = [
-    (drill, name)
-    for drill in DRILLS
-    for name in importlib.import_module(
-        f"lockstep.exercises.drills.{drill.name}.wrong"
-    ).MISTAKES
-]
-
-
-def mistake(drill: Drill, name: str) -> tuple[str, str, set[str]]:
-    """What is replaced in the solution, by what, and what this costs."""
-    wrong = drill.grader.replace("grader", "wrong")
-    found: dict = importlib.import_module(wrong).MISTAKES
-    return found[name]
+WRONG = wrong_answers(DRILLS)
 
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
@@ -42,36 +34,23 @@ def test_the_start_is_gradable_and_not_full(drill: Drill) -> None:
         }
 
 
-def mistaken(drill: Drill, name: str, folder: Path) -> tuple[Path, set[str]]:
-    """The solution with a mistake, and the criteria that this breaks."""
-    old, new, fails = mistake(drill, name)
-    text = drill.solution.read_text("utf-8")
-    assert text.count(old) == 1, f"{text.count(old)} times: {old}"
-    file = folder / f"wrong{drill.solution.suffix}"
-    file.write_text(text.replace(old, new))
-    return file, fails
+each_mistake = pytest.mark.parametrize("wrong", WRONG, ids=str)
 
 
-def assert_costs_its_own(drill: Drill, name: str, folder: Path) -> None:
+def assert_costs_its_own(wrong: Wrong, folder: Path) -> None:
     """The mistake breaks what it says, and nothing else."""
-    file, fails = mistaken(drill, name, folder)
-    assert_costs(drill.graded(file, seconds=SECONDS), fails)
-
-
-each_mistake = pytest.mark.parametrize(
-    ("drill", "name"), MISTAKES, ids=[f"{d.number}-{n}" for d, n in MISTAKES]
-)
+    file = wrong.written(folder)
+    assert_costs(wrong.exercise.graded(file, seconds=SECONDS), wrong)
 
 
 @each_mistake
 def test_a_mistake_costs_the_criterion_that_it_breaks(
-    drill: Drill, name: str, tmp_path: Path
+    wrong: Wrong, tmp_path: Path
 ) -> None:
-    file, fails = mistaken(drill, name, tmp_path)
-    if file.suffix == ".py":
-        assert_fails(drill.grader, file, fails, SECONDS)
+    if wrong.solution.suffix == ".py":
+        assert_fails(wrong, tmp_path, SECONDS)
     else:  # its criteria are about files, and judged together
-        assert_costs(drill.graded(file), fails)
+        assert_costs_its_own(wrong, tmp_path)
 
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
@@ -79,16 +58,16 @@ def test_a_mistake_costs_no_other_criterion(
     drill: Drill, tmp_path: Path
 ) -> None:
     """The first mistake of each drill; all of them once a week."""
-    name = next(name for one, name in MISTAKES if one == drill)
-    assert_costs_its_own(drill, name, tmp_path)
+    first = next(one for one in WRONG if one.exercise == drill)
+    assert_costs_its_own(first, tmp_path)
 
 
 @pytest.mark.weekly
 @each_mistake
 def test_no_mistake_costs_another_criterion(
-    drill: Drill, name: str, tmp_path: Path
+    wrong: Wrong, tmp_path: Path
 ) -> None:
-    assert_costs_its_own(drill, name, tmp_path)
+    assert_costs_its_own(wrong, tmp_path)
 
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
@@ -97,10 +76,7 @@ def test_every_criterion_is_the_only_one_that_some_mistake_breaks(
 ) -> None:
     """For each criterion of a drill there is a plausible mistake that breaks
     that one and no other."""
-    broken = [mistake(one, name)[2] for one, name in MISTAKES if one == drill]
-    assert len(broken) >= 8
-    for criterion in criteria(drill.grader):
-        assert {criterion.name} in broken
+    assert_each_criterion_has_its_mistake(drill, WRONG)
 
 
 def test_what_comes_at_half_time_is_not_needed_before(tmp_path: Path) -> None:

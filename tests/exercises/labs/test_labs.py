@@ -1,11 +1,9 @@
 """Every lab: its solution passes, and each mistake costs its own criterion."""
 
-import importlib
 import json
 import re
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,7 +12,13 @@ from lockstep.exercises.grading.criteria import CannotGradeError, grade
 from lockstep.exercises.grading.ranks import PRELOAD, SERVER
 from lockstep.exercises.labs import Lab, labs
 from tests.conftest import daily
-from tests.exercises.mistakes import assert_costs, assert_fails, criteria
+from tests.exercises.mistakes import (
+    Wrong,
+    assert_costs,
+    assert_each_criterion_has_its_mistake,
+    assert_fails,
+    wrong_answers,
+)
 
 pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).parent
@@ -22,22 +26,7 @@ SECONDS = 30  # a criterion takes one, where nothing else runs
 LABS = list(labs().values())
 SERVER.set_forkserver_preload([*PRELOAD, *(lab.grader for lab in LABS)])
 ensure_running()  # before the first grading would, with its own grader alone
-WRONG = [
-    (lab, path)
-    for lab in LABS
-    for path in sorted(lab.file("wrong/x").parent.glob("*.py"))
-]
-
-
-def wrong(lab: Lab, path: Path) -> ModuleType:
-    """It says the criteria that it FAILS, and how long to wait if it hangs."""
-    name = f"{lab.grader.removesuffix('.grader')}.wrong.{path.stem}"
-    return importlib.import_module(name)
-
-
-def mistakes(lab: Lab, path: Path) -> set[str]:
-    """The criteria that a wrong answer says it fails."""
-    return set(wrong(lab, path).FAILS)
+WRONG = wrong_answers(LABS)
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
@@ -77,48 +66,45 @@ def test_the_starter_scores_nothing_and_is_not_attempted(
     assert found <= {"not attempted", "blocked"}
 
 
-each_mistake = pytest.mark.parametrize(
-    ("lab", "path"), WRONG, ids=[f"{lab.number}-{p.stem}" for lab, p in WRONG]
-)
+each_mistake = pytest.mark.parametrize("wrong", WRONG, ids=str)
 
 
 @each_mistake
 def test_a_mistake_costs_the_criterion_that_it_breaks(
-    lab: Lab, path: Path
+    wrong: Wrong, tmp_path: Path
 ) -> None:
     """Each wrong answer of each lab names the criteria that it should fail. The
     grader fails it on every one of them, with a hint."""
-    seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
-    assert_fails(lab.grader, path, mistakes(lab, path), seconds)
+    assert_fails(wrong, tmp_path, SECONDS)
 
 
-def assert_costs_its_own(lab: Lab, path: Path) -> None:
+def assert_costs_its_own(wrong: Wrong, folder: Path) -> None:
     """What it says it fails, it fails, and nothing else."""
-    seconds = getattr(wrong(lab, path), "SECONDS", SECONDS)
-    report = grade(lab.number, lab.grader, path, seconds)
-    assert_costs(report, mistakes(lab, path))
+    lab, seconds = wrong.exercise, wrong.mutant.seconds or SECONDS
+    report = grade(lab.number, lab.grader, wrong.written(folder), seconds)
+    assert_costs(report, wrong)
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_a_mistake_costs_no_other_criterion(lab: Lab) -> None:
-    """The first mistake of each lab, by name; all of them once a week."""
-    assert_costs_its_own(lab, min(path for one, path in WRONG if one == lab))
+def test_a_mistake_costs_no_other_criterion(lab: Lab, tmp_path: Path) -> None:
+    """The first mistake of each lab; all of them once a week."""
+    first = next(one for one in WRONG if one.exercise == lab)
+    assert_costs_its_own(first, tmp_path)
 
 
 @pytest.mark.weekly
 @each_mistake
-def test_no_mistake_costs_another_criterion(lab: Lab, path: Path) -> None:
-    assert_costs_its_own(lab, path)
+def test_no_mistake_costs_another_criterion(
+    wrong: Wrong, tmp_path: Path
+) -> None:
+    assert_costs_its_own(wrong, tmp_path)
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_every_criterion_is_the_only_one_that_some_mistake_breaks(
     lab: Lab,
 ) -> None:
-    broken = [mistakes(one, path) for one, path in WRONG if one == lab]
-    assert len(broken) >= 8
-    for criterion in criteria(lab.grader):
-        assert {criterion.name} in broken
+    assert_each_criterion_has_its_mistake(lab, WRONG)
 
 
 @pytest.mark.parametrize(
@@ -166,10 +152,10 @@ def test_a_starter_that_is_there_is_kept(
 
 
 def test_a_table_says_what_is_wrong(
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = next(path for _, path in WRONG if path.stem == "adds_into_inputs")
-    assert main(["lab", "grade", "01", str(wrong)]) == 1
+    wrong = next(one for one in WRONG if one.mutant.name == "adds_into_inputs")
+    assert main(["lab", "grade", "01", str(wrong.written(tmp_path))]) == 1
     said = " ".join(capsys.readouterr().out.split())
     # Whichever rank finds it first.
     assert re.search(

@@ -1,5 +1,10 @@
-"""What an answer must hold, criterion by criterion, and what it got."""
+"""What an answer must hold, criterion by criterion, and what it got.
 
+A grade is for the reader alone: the answer runs unprotected, and could change
+its own grade.
+"""
+
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -119,9 +124,12 @@ def grade(
             then cost twice that, if it is more than a minute.
 
     Raises:
-        CannotGradeError: the file cannot be read, or not be imported.
+        CannotGradeError: the file cannot be read or imported, or it imports
+            the exercise's solution.
     """
     text = read(file)
+    if imports(text, f"{grader.rpartition('.')[0]}.solution"):
+        raise CannotGradeError(f"{file} imports the solution: grade your own")
     SERVER.set_forkserver_preload([*PRELOAD, grader])  # if it is not up yet
     imported(file, can_be_loaded)
     outcomes: dict[str, Outcome] = {}
@@ -170,6 +178,9 @@ def judged(
         if kind != "AssertionError":
             said = ended_by(error, cut=seconds < asked)
         return "failed", f"{said}. {criterion.hint}"
+    except Exception as error:  # a check cannot have returned this
+        said = f"the grader cannot read what the answer gave: {error!r}"
+        return "failed", f"{said}. {criterion.hint}"
     return "passed", ""
 
 
@@ -214,6 +225,23 @@ def read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise CannotGradeError(f"{file}: {error.strerror}") from None
+
+
+def imports(text: bytes, module: str) -> bool:
+    """Whether a source imports the module, or anything of it."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError):  # which importing it will say
+        return False
+    names = {
+        f"{node.module}.{one.name}"
+        if isinstance(node, ast.ImportFrom)
+        else one.name
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for one in node.names
+    }
+    return any(f"{name}.".startswith(f"{module}.") for name in names)
 
 
 def imported(file: Path, work: Callable[[Path], Any]) -> Any:

@@ -1,61 +1,50 @@
-"""Drill 5's mistakes: in the solution, what is replaced, by what, and the
-criteria that this costs."""
+"""Drill 5's wrong answers: the solution with a mistake."""
 
-MISTAKES = {
-    "a person decides on each retry": (
-        '  metrics -->|"steps lost"| policy\n',
-        '  metrics -->|"steps lost"| policy\n'
-        '  policy -->|"a page at night"| notebook\n',
-        {"unattended"},
-    ),
-    "an arrow says nothing": (
-        'notebook -->|"config"| artifacts',
-        "notebook --> artifacts",
-        {"labels"},
-    ),
-    "the image is built from whatever is there": (
-        '"image"',
-        '"latest"',
-        {"image"},
-    ),
-    "the launcher only stops ranks": (
-        "ranks, notice",
-        "notice",
-        {"launch"},
-    ),
-    "checkpoints never come back": (
-        "config, state",
-        "config",
-        {"resume"},
-    ),
-    "the config comes with the command": (
-        "ranks, notice",
-        "ranks, config, notice",
-        {"config"},
-    ),
-    "rank 0 speaks for all": (
-        "every rank",
-        "loss",
-        {"every rank"},
-    ),
-    "retries have no end": (
-        "retry budget",
-        "retry",
-        {"policy"},
-    ),
-    "the policy restarts ranks itself": (
-        '  policy -->|"retry budget"| launcher\n',
-        '  policy -->|"retry budget"| trainer\n',
-        {"policy"},
-    ),
-    "the notebook stays outside": (
-        '  notebook -->|"image"| trainer\n',
-        '  ci -->|"image"| trainer\n',
-        {"image"},
-    ),
-    "a machine is taken back unheard": (
-        "ranks, notice",
-        "ranks",
-        {"notice"},
-    ),
-}
+from lockstep.exercises.mutants import Mutant
+
+MUTANTS = (
+    Mutant.diff("a person decides on each retry", {"unattended"}, """
+   metrics -->|"steps lost"| policy
++  policy -->|"a page at night"| notebook
+"""),
+    Mutant.diff("an arrow says nothing", {"labels"}, """
+-  notebook -->|"config"| artifacts
++  notebook --> artifacts
+"""),
+    Mutant.diff("the image is built from whatever is there", {"image"}, """
+-  notebook -->|"image"| trainer
++  notebook -->|"latest"| trainer
+"""),
+    Mutant.diff("the launcher only stops ranks", {"launch"}, """
+-  launcher -->|"ranks, notice"| trainer
++  launcher -->|"notice"| trainer
+"""),
+    Mutant.diff("checkpoints never come back", {"resume"}, """
+-  artifacts -->|"config, state"| trainer
++  artifacts -->|"config"| trainer
+"""),
+    Mutant.diff("the config comes with the command", {"config"}, """
+-  launcher -->|"ranks, notice"| trainer
++  launcher -->|"ranks, config, notice"| trainer
+"""),
+    Mutant.diff("rank 0 speaks for all", {"every rank"}, """
+-  trainer -->|"every rank"| metrics
++  trainer -->|"loss"| metrics
+"""),
+    Mutant.diff("retries have no end", {"policy"}, """
+-  policy -->|"retry budget"| launcher
++  policy -->|"retry"| launcher
+"""),
+    Mutant.diff("the policy restarts ranks itself", {"policy"}, """
+-  policy -->|"retry budget"| launcher
++  policy -->|"retry budget"| trainer
+"""),
+    Mutant.diff("the notebook stays outside", {"image"}, """
+-  notebook -->|"image"| trainer
++  ci -->|"image"| trainer
+"""),
+    Mutant.diff("a machine is taken back unheard", {"notice"}, """
+-  launcher -->|"ranks, notice"| trainer
++  launcher -->|"ranks"| trainer
+"""),
+)
