@@ -39,7 +39,7 @@
 # %% [markdown]
 # Each hint that you open costs {{ cost }} points.
 #
-#: for hint in bug.told("HINTS")
+#: for hint in bug.constant("HINTS")
 {{ folded("Hint " ~ loop.index, hint) }}
 #
 #: endfor
@@ -60,7 +60,7 @@
 #
 # What else it could have been:
 #
-{{ text(bug.told("ELSE").strip()) }}
+{{ text(bug.constant("ELSE").strip()) }}
 #
 # </details>
 

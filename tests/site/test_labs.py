@@ -182,7 +182,7 @@ def test_a_notebook_of_a_bug_gives_nothing_away(bug: Bug) -> None:
         if cell["cell_type"] == "markdown"
     )
     unfolded = re.sub("<details>.*?</details>", "", text, flags=re.S)
-    for told in *bug.told("HINTS"), bug.strong(), bug.fix():
+    for told in *bug.constant("HINTS"), bug.strong(), bug.fix():
         assert told in text
         assert told not in unfolded
     *files, starter, strong = [

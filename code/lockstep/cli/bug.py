@@ -67,7 +67,7 @@ def hint(number: Positional[str], k: Positional[int] = 1) -> int:
         k: which one, from 1 on.
     """
     bug = named(number)
-    hints = bug.told("HINTS")
+    hints = bug.constant("HINTS")
     if not 1 <= k <= len(hints):
         raise ExerciseError(f"bug {bug.number} has hints 1 to {len(hints)}")
     print(hints[k - 1])
@@ -88,9 +88,9 @@ def check(
         json: for machines.
     """
     bug = named(number)
-    if not 0 <= hints <= len(bug.told("HINTS")):
+    if not 0 <= hints <= len(bug.constant("HINTS")):
         raise ExerciseError(
-            f"bug {bug.number} has {len(bug.told('HINTS'))} hints"
+            f"bug {bug.number} has {len(bug.constant('HINTS'))} hints"
         )
     report = exercises.graded(bug, file, hints=hints)
     print(dumps(report.as_json()) if json else report)

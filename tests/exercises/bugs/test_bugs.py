@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 
 from lockstep.cli import main
-from lockstep.exercises.bugs import Bug, PlantError, bugs, plain, replaced
-from lockstep.exercises.bugs.exam import CHECKS, examined
+from lockstep.exercises.bugs import Bug, bugs, grading, plain
+from lockstep.exercises.bugs.checks import (
+    CHECKS,
+    Trainer,
+    examined,
+    first_failure,
+)
 from lockstep.exercises.bugs.grading import POINTS, grade
 from lockstep.exercises.bugs.record import recorded
 from lockstep.exercises.grading.criteria import CannotGradeError
+from lockstep.exercises.mutants import replaced
 from tests import ranks
 from tests.conftest import daily
 
@@ -67,32 +73,37 @@ def test_all_defects_are_there() -> None:
 
 @every_bug
 def test_a_complaint_is_short_and_shows_a_log(bug: Bug) -> None:
-    text = " ".join(bug.told("COMPLAINT").split())
+    text = " ".join(bug.constant("COMPLAINT").split())
     assert 2 <= len(re.findall(r"[.?!](?: |$)", text)) <= 7
-    log = bug.told("LOG").splitlines()
+    log = bug.constant("LOG").splitlines()
     assert max(map(len, log)) <= 80
     assert any(line and not line.startswith("$") for line in log)
-    assert 2 <= len(bug.told("HINTS")) <= 3
-    assert bug.told("ELSE").strip()
+    assert 2 <= len(bug.constant("HINTS")) <= 3
+    assert bug.constant("ELSE").strip()
 
 
 # Those with a stand-in; `lockstep.exercises.bugs.record` runs all of them.
 @pytest.mark.parametrize("number", daily(["11", "14"], "11"))
 def test_a_log_is_what_its_commands_print(number: str) -> None:
-    assert recorded(BUGS[number]) == BUGS[number].told("LOG").strip()
-
-
-def test_a_replacement_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(PlantError, match="2 times in the trainer: a"):
-        replaced("a a", [("a", "b")])
+    assert recorded(BUGS[number]) == BUGS[number].constant("LOG").strip()
 
 
 @pytest.mark.parametrize(("bug", "defect"), EACH)
-def test_the_hidden_test_finds_the_defect(
+def test_the_check_finds_the_defect(
     bug: Bug, defect: str, tmp_path: Path
 ) -> None:
+    """The check for each of the seventeen defects finds it in a whole trainer
+    that differs from a sound one by this defect alone."""
     own, _ = wrong_with(bug.broken(defect), bug, tmp_path, [defect])
     assert own
+
+
+def test_a_check_that_fails_without_a_message_names_itself() -> None:
+    def steps_are_whole(trainer: Trainer) -> None:
+        raise AssertionError  # as `assert` does, where pytest rewrites none
+
+    trainer = Trainer(Path(), Path(), Path())
+    assert first_failure([steps_are_whole], trainer) == "not: steps are whole"
 
 
 # Answers that are right
@@ -137,9 +148,11 @@ def test_the_template_scores_nothing(
 
 BUG = BUGS["07"]
 BEGIN = 'from lockstep.exercises.bugs.rig import launch\nSYMPTOM = "it is"\n'
-BOTH = """from lockstep.exercises.bugs.answers import bug_07, bug_08
-    bug_07.prove(trainer, folder / "7")
+BOTH = """from lockstep.exercises.bugs.answers import bug_08, bug_19
+    bug_19.bug_07.prove(trainer, folder / "7")
     bug_08.prove(trainer, folder / "8")"""
+READS = "assert 'nullcontext():' not in trainer.read_text(), 'it is there'"
+MISSES = "assert 'nullcontext() if' in trainer.read_text(), 'it is missing'"
 
 
 def proof(body: str) -> dict[str, str]:
@@ -171,6 +184,11 @@ WRONG: dict[str, tuple[dict[str, str], set[str]]] = {
     "raises another error": (proof("{}['phases']"), {"proof"}),
     "hangs": (proof("while not __import__('time').sleep(1): pass"), {"proof"}),
     "is of two bugs": (proof(BOTH), {ANOTHER}),
+    "reads the bug": (proof(READS), {"proof"}),
+    "misses the fix": (
+        proof(MISSES),
+        {"proof passes what is sound", ANOTHER},
+    ),
     "mends nothing": (fix(BUG.broken() + "# mended\n"), {"fix"}),
     "mends and breaks": (
         fix(BUG.otherwise_broken()),
@@ -200,35 +218,38 @@ def test_every_criterion_is_the_only_one_that_some_answer_loses() -> None:
     assert all({name} in lost for name in others)
 
 
-def plants(number: str, *chosen: slice) -> str:
+def part(number: str, *chosen: slice) -> str:
     """The sound trainer with some of a bug's replacements."""
-    planted = BUGS[number].told("PLANTED")[number]
-    return replaced(
-        BUGS[number].sound(), [one for part in chosen for one in planted[part]]
-    )
+    bug = BUGS[number]
+    planted = bug.constant("PLANTED")[number]
+    return replaced(bug.sound(), [p for some in chosen for p in planted[some]])
 
 
-def changed(number: str, old: str, new: str, sound: bool = True) -> str:
-    """A trainer, with one text in place of another wherever it is."""
-    text = BUGS[number].sound() if sound else BUGS[number].broken()
-    assert old in text
-    return text.replace(old, new)
+def changed(number: str, *replacements: tuple[str, str]) -> str:
+    """The sound trainer with replacements that are no part of the bug."""
+    return replaced(BUGS[number].sound(), replacements)
 
 
 TRUST = '"cpu", weights_only=False)'
 HALF = {
-    "03 trusts pickles": changed("03", '"cpu")', TRUST, sound=False),
-    "06 evaluates padding": plants("06", slice(4, None)),
-    "06 trains on padding": plants("06", slice(4)),
-    "08 never autocasts": changed("08", "dtype is not None)", "False)"),
-    "09 seeds apart": plants("09", slice(1, None)),
-    "09 restores its own": plants("09", slice(1)),
-    "11 waits for the device": plants("11", slice(1, None)),
-    "11 waits at every step": changed("11", " and self.timing", ""),
-    "11 reads once": plants("11", slice(1)),
-    "15 times the load": plants("15", slice(1, None)),
-    "16 logs on all ranks": plants("16", slice(2, None)),
-    "16 logs the global loss": plants("16", slice(2)),
+    "03 trusts pickles": replaced(
+        BUGS["03"].broken(),
+        [
+            (f'{name}.pt", "cpu")', f'{name}.pt", {TRUST}')
+            for name in ("rank-0", "rank-{r.rank}")
+        ],
+    ),
+    "06 evaluates padding": part("06", slice(4, None)),
+    "06 trains on padding": part("06", slice(4)),
+    "08 never autocasts": changed("08", ("dtype is not None)", "False)")),
+    "09 seeds apart": part("09", slice(1, None)),
+    "09 restores its own": part("09", slice(1)),
+    "11 waits for the device": part("11", slice(1, None)),
+    "11 waits at every step": changed("11", (" and self.timing", "")),
+    "11 reads once": part("11", slice(1)),
+    "15 times the load": part("15", slice(1, None)),
+    "16 logs on all ranks": part("16", slice(2, None)),
+    "16 logs the global loss": part("16", slice(2)),
 }
 
 
@@ -245,14 +266,14 @@ def test_hints_cost_points(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bug", "hint", "7", "2"]) == 0
-    assert capsys.readouterr().out.strip() == BUG.told("HINTS")[1]
+    assert capsys.readouterr().out.strip() == BUG.constant("HINTS")[1]
     file = str(written(tmp_path / "answer", BUG.solution()))
     assert main(["bug", "check", "7", file, "--hints", "2"]) == 1
     said = capsys.readouterr().out
     assert "90 of 100 (2 x 5 for hints)" in said
     assert "your proof says: updates in one step" in said
     assert BUG.fix() in said  # all is passed, so the story is told
-    assert BUG.told("ELSE").strip() in said
+    assert BUG.constant("ELSE").strip() in said
 
 
 def test_bugs_are_listed_by_what_was_seen(
@@ -274,7 +295,7 @@ def test_a_start_shows_what_a_colleague_would(
     names = {path.name for path in folder.iterdir()}
     assert names == {"trainer.py", "COMPLAINT.md", "answer.py"}
     complaint = (folder / "COMPLAINT.md").read_text()
-    assert BUG.told("LOG").strip() in complaint
+    assert BUG.constant("LOG").strip() in complaint
     assert main(["bug", "start", "7", str(tmp_path)]) == 2
     assert "is there already" in capsys.readouterr().err
 
@@ -295,6 +316,59 @@ def test_what_cannot_be_done_is_one_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert said in error
+
+
+OWN = 'from lockstep.exercises.bugs import bugs\nexec(bugs()["07"].sound())\n'
+LOADED = 'import importlib\nimportlib.import_module("lockstep.interview")\n'
+STRONG = "from lockstep.exercises.bugs.answers.bug_07 import *\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("trainer.py", OWN, "lockstep.exercises.bugs.bugs"),
+        ("trainer.py", LOADED, "lockstep.interview"),
+        ("answer.py", STRONG, "lockstep.exercises.bugs.answers.bug_07"),
+    ],
+    ids=["its own trainer", "by its name", "its own proof"],
+)
+def test_an_answer_that_lockstep_has_written_is_refused(
+    name: str, text: str, said: str, tmp_path: Path
+) -> None:
+    """A fix that imports a trainer from Lockstep, and a proof that imports the
+    strong answer, are refused in one line."""
+    taken = BUG.solution() | {name: text}
+    with pytest.raises(CannotGradeError) as error:
+        BUG.graded(written(tmp_path / "answer", taken))
+    assert f"{name} takes {said} from Lockstep" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_error_of_the_grader_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """When the grader itself raises, the command prints one line and no
+    traceback."""
+    monkeypatch.setattr(grading, "can_be_loaded", None)
+    monkeypatch.setattr(grading, "Ranks", None)
+    monkeypatch.setattr(grading, "imported", lambda *_: "it is")
+    file = str(written(tmp_path / "answer", BUG.solution()))
+    assert main(["bug", "check", "7", file]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "the grader failed: TypeError" in said
+
+
+def test_a_trainer_in_another_encoding_is_graded(tmp_path: Path) -> None:
+    files = fix("# coding: latin-1\n# caf\u00e9\n" + BUG.sound())
+    answer = written(tmp_path / "answer", files)
+    text = files["trainer.py"].encode("latin-1")
+    answer.with_name("trainer.py").write_bytes(text)
+    report = BUG.graded(answer)
+    status = {c.name: c.status for c in report.criteria}
+    assert status["fix"] == "passed"
 
 
 @pytest.mark.parametrize("name", ["answer.py", "trainer.py"])

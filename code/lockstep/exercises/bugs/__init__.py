@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockstep.exercises.exercise import Exercise, found
+from lockstep.exercises.mutants import replaced
 
 if TYPE_CHECKING:
     from .grading import Graded
@@ -45,11 +46,6 @@ rely on these, in every version of it:
 - an incompatible restore ends the process with an error;
 - `torch.load` never runs code that comes with a file.
 """
-Replacements = Iterable[tuple[str, str]]  # old text, which is there once; new
-
-
-class PlantError(Exception):
-    """A replacement does not fit the text."""
 
 
 class Bug(Exercise):
@@ -70,7 +66,7 @@ class Bug(Exercise):
     @property
     def brings(self) -> list[str]:
         """The modules that its notebook has beside the grader."""
-        others = f"answers.{self.name}", f"bug_{self.told('OTHER')}"
+        others = f"answers.{self.name}", f"bug_{self.constant('OTHER')}"
         return super().brings + [f"{__name__}.{one}" for one in others]
 
     @property
@@ -85,18 +81,12 @@ class Bug(Exercise):
 
     def broken(self, *defects: str) -> str:
         """The trainer with the bug, or with some of its defects."""
-        text = self.sound()
-        for number in defects or self.defects:
-            text = replaced(text, self.module.PLANTED[number])
-        return text
+        return with_defects(self.sound(), self, defects or self.defects)
 
     def otherwise_broken(self) -> str:
         """The sound trainer with another bug, which a proof must not find."""
         other = bugs()[self.module.OTHER]
-        text = self.sound()
-        for planted in other.module.PLANTED.values():
-            text = replaced(text, planted)
-        return text
+        return with_defects(self.sound(), other, other.defects)
 
     def fix(self) -> str:
         """From the broken trainer to the sound one, as a diff."""
@@ -122,8 +112,8 @@ class Bug(Exercise):
             "trainer.py": self.broken(),
             "COMPLAINT.md": COMPLAINT.format(
                 title=self.title[0].upper() + self.title[1:],
-                complaint=self.told("COMPLAINT").strip(),
-                log=f"$ {RUN}\n{self.told('LOG').strip()}",
+                complaint=self.constant("COMPLAINT").strip(),
+                log=f"$ {RUN}\n{self.constant('LOG').strip()}",
             ),
             "answer.py": template.replace("NN", self.number),
         }
@@ -131,22 +121,41 @@ class Bug(Exercise):
     def story(self) -> str:
         """For whoever has solved it: a strong answer, the fix, and what else
         could have been the cause."""
-        other = self.told("ELSE").strip()
+        other = self.constant("ELSE").strip()
         return (
             f"A strong answer:\n\n{self.strong()}\n\nThe fix:\n\n{self.fix()}"
             f"\n\nWhat else it could have been:\n\n{other}"
         )
 
-    def told(self, name: str) -> Any:
-        """A constant of the module."""
+    def constant(self, name: str) -> Any:
+        """The value of a constant of the module."""
         return getattr(self.module, name)
 
     def graded(self, file: Path, hints: int = 0) -> Graded:
         """What the answer in `file` gets, with the fix beside it, and with
-        that many hints taken."""
+        that many hints taken.
+
+        Raises:
+            CannotGradeError: the files cannot be graded; one line says why.
+        """
+        from lockstep.exercises.grading.criteria import CannotGradeError
+
         from .grading import grade
 
-        return grade(self, file, hints)
+        try:
+            return grade(self, file, hints)
+        except CannotGradeError:
+            raise
+        except Exception as error:  # a reader is shown no traceback
+            why = f"the grader failed: {type(error).__name__}: {error}"
+            raise CannotGradeError(why.partition("\n")[0]) from error
+
+
+def with_defects(trainer: str, bug: Bug, defects: Iterable[str]) -> str:
+    """The source of a trainer with some of a bug's defects."""
+    for number in defects:
+        trainer = replaced(trainer, bug.module.PLANTED[number])
+    return trainer
 
 
 def bugs() -> dict[str, Bug]:
@@ -159,16 +168,3 @@ def plain(text: str) -> str:
     text = re.sub(r"^# --8<-- .*\n", "", text, flags=re.M)
     text = re.sub(r" *--8<-- \[start:\w+\]", "", text)
     return text.replace(" interview.py ", " trainer.py ")
-
-
-def replaced(text: str, replacements: Replacements) -> str:
-    """`text` with each old text, in order, as the new one.
-
-    Raises:
-        PlantError: an old text is not there, or more than once.
-    """
-    for old, new in replacements:
-        if (found := text.count(old)) != 1:
-            raise PlantError(f"{found} times in the trainer: {old}")
-        text = text.replace(old, new)
-    return text

@@ -1,12 +1,16 @@
-"""What an answer to a bug gets: for its proof, and for its fix."""
+"""Grade an answer to a bug: its proof, and its fix."""
 
+import ast
 import hashlib
+import marshal
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from lockstep.exercises.grading.criteria import (
+    CannotGradeError,
     Outcome,
     Report,
     can_be_loaded,
@@ -20,7 +24,7 @@ from lockstep.exercises.grading.patience import HALF_A_MINUTE, MINUTE, Patience
 from lockstep.exercises.grading.ranks import PRELOAD, SERVER, RankError, Ranks
 
 from . import COST, Bug
-from .exam import examined
+from .checks import examined
 
 POINTS = {
     "symptom": 5,
@@ -81,20 +85,25 @@ def grade(
             twice that, less what a proof that hung has taken.
 
     Raises:
-        CannotGradeError: one of the two cannot be read or imported.
+        CannotGradeError: one of the two cannot be read or imported, or takes
+            from Lockstep what the reader is asked for.
     """
     fix = file.with_name("trainer.py")
     digest = hashlib.sha256(read(file) + read(fix)).hexdigest()
-    SERVER.set_forkserver_preload([*PRELOAD, f"{__package__}.exam"])
+    SERVER.set_forkserver_preload([*PRELOAD, f"{__package__}.checks"])
     symptom = imported(file, symptom_of)
     imported(fix, can_be_loaded)
+    own_work(file, f"{__package__}.answers.{bug.name}")
+    own_work(fix, "lockstep")
     patience = Patience(max(MINUTE, 2 * seconds))
     found = {"symptom": ("passed", "")}
     if not symptom:
         found["symptom"] = "not attempted", "put one line into SYMPTOM"
     with TemporaryDirectory() as name:
         folder = Path(name)
-        found["proof"], evidence = finds(bug, file, folder, seconds, patience)
+        found["proof"], evidence = proof_on_broken(
+            bug, file, folder, seconds, patience
+        )
         for criterion, text in {
             "proof passes what is sound": bug.sound(),
             "proof passes another bug": bug.otherwise_broken(),
@@ -104,38 +113,64 @@ def grade(
             elif patience.hung:
                 found[criterion] = "blocked", "first: a proof that ends"
             else:
-                trainer = written(folder, text)
+                trainer = compiled(folder, text)
                 status, said = proved(file, trainer, seconds, patience)
                 returned = status == "returned"
                 found[criterion] = ("passed" if returned else "failed", said)
-        if fix.read_text("utf-8").strip() == bug.broken().strip():
+        if read(fix).strip() == bug.broken().strip().encode():
             found["fix"] = "not attempted", "trainer.py is as it was"
         else:
-            found |= mended(bug, fix, folder, 2 * seconds, patience)
+            found |= fix_graded(bug, fix, folder, 2 * seconds, patience)
         if found["fix"][0] != "passed":
             found["nothing else changed"] = "blocked", "first: fix"
     outcomes = [Outcome(name, POINTS[name], *found[name]) for name in POINTS]
-    told = hints, symptom, evidence, bug.story()
-    return Graded(bug.number, outcomes, digest, *told)
+    return Graded(
+        bug.number, outcomes, digest, hints, symptom, evidence, bug.story()
+    )
 
 
-def finds(
+def own_work(file: Path, module: str) -> None:
+    """Refuse a file that imports the module, or anything in it.
+
+    Raises:
+        CannotGradeError: it does.
+    """
+    names: list[str] = []
+    for node in ast.walk(ast.parse(read(file))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # As importlib.import_module takes it.
+            names += re.findall(r"^\w+\.[\w.]+$", node.value)
+    for name in names:
+        if f"{name}.".startswith(f"{module}."):
+            taken = name.removesuffix(".*")
+            raise CannotGradeError(
+                f"{file.name} takes {taken} from Lockstep: this part is yours"
+                " to write"
+            )
+
+
+def proof_on_broken(
     bug: Bug, file: Path, folder: Path, seconds: float, patience: Patience
 ) -> tuple[tuple[str, str], str]:
-    """What the proof gets for the broken trainer and, where that has two
-    causes, for a trainer with either; and what it said of the first."""
+    """The proof's status on the broken trainer and, if that has two causes, on
+    a trainer with either; and what it said of the first."""
     evidence = ""
     broken = [bug.broken()]
     if len(bug.defects) > 1:
         broken += map(bug.broken, bug.defects)
     for text in broken:
-        trainer = written(folder, text)
+        trainer = compiled(folder, text)
         status, said = proved(file, trainer, seconds, patience)
         if status == "returned":
-            of = "in the trainer as it was given"
+            of = "the trainer as it was given"
             if evidence:
-                of = "in a trainer that has one cause of two left"
-            return ("failed", f"it finds nothing {of}"), evidence
+                of = "a trainer that has one cause of two left"
+            why = f"it finds nothing in {of}, which it can run but not read"
+            return ("failed", why), evidence
         if status != "raised":
             return (status, said), evidence
         if not said:
@@ -159,10 +194,10 @@ def proved(
     return ("returned", "") if said is None else ("raised", said)
 
 
-def mended(
+def fix_graded(
     bug: Bug, fix: Path, folder: Path, asked: float, patience: Patience
 ) -> dict[str, tuple[str, str]]:
-    """What a fix got for both of its criteria."""
+    """The statuses of both criteria of a fix."""
     job = fix, written(folder, bug.sound()), folder / "runs", bug.defects
     seconds = patience.granted(asked)
     try:
@@ -198,6 +233,14 @@ def prove(file: Path, trainer: Path) -> str | None:
 def symptom_of(file: Path) -> str:
     """The answer's, on one line."""
     return " ".join(str(getattr(load(file), "SYMPTOM", "")).split())
+
+
+def compiled(folder: Path, text: str) -> Path:
+    """A trainer's file for a proof: it runs as the text would, and says nothing
+    to a proof that reads it."""
+    code = marshal.dumps(compile(text, "trainer.py", "exec"))
+    loader = f"import marshal\n\nexec(marshal.loads({code!r}))\n"
+    return written(folder, loader)
 
 
 def written(folder: Path, text: str) -> Path:

@@ -48,7 +48,7 @@ def recorded(bug: Bug) -> str:
             "COLUMNS": str(WIDTH),
             "PYTHONPATH": str(start.parent),
         }
-        for command in re.findall(r"^\$ (.*)", bug.told("LOG"), re.M):
+        for command in re.findall(r"^\$ (.*)", bug.constant("LOG"), re.M):
             done = subprocess.run(
                 ["bash", "-c", f"{RUN}\n{command}"],
                 cwd=folder,

@@ -1,6 +1,5 @@
 """Defect 10: `torch.save` straight onto the final name; the newest wins."""
 
-import resource
 import signal
 import sys
 from multiprocessing import get_context
@@ -10,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import nn
+
+from lockstep.exercises.bugs.rig import die_mid_write
 
 
 # --8<-- [start:copy]
@@ -45,20 +46,12 @@ def load_latest(folder: Path) -> dict[str, Any] | None:
 LIMIT = 64 * 1024  # bytes: less than the model's weights
 
 
-def die_mid_write(limit: int = LIMIT) -> None:
-    """From now on, the kernel ends this process when a file of its reaches
-    `limit` bytes: without a last word, in the middle of its write."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-
 def run(folder: Path) -> None:
     """Save at step 5; die in the middle of saving at step 10."""
     model = nn.Linear(160, 160)
     optimizer = torch.optim.AdamW(model.parameters())
     save_checkpoint(folder, model, optimizer, step=5)
-    die_mid_write()
+    die_mid_write(LIMIT)
     save_checkpoint(folder, model, optimizer, step=10)
 
 

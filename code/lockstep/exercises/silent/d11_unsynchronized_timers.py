@@ -3,14 +3,15 @@ called at every step."""
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from lockstep.exercises.bugs.rig import KERNELS, Gpu
 
 
 # --8<-- [start:copy]
@@ -51,42 +52,11 @@ def train_step(
 
 
 # --8<-- [end:copy]
-class Gpu:
-    """A device that works through its queue behind the host's back: what CUDA
-    does to a timer, on any machine and to the last digit."""
-
-    def __init__(self) -> None:
-        self.now = self.idle_from = 0.0  # the host's clock; the queue's end
-
-    def work(self, seconds: float) -> None:
-        self.now += 0.001  # a kernel's launch
-        self.idle_from = max(self.now, self.idle_from) + seconds
-
-    def synchronize(self) -> None:
-        self.now = max(self.now, self.idle_from)
-
-
-KERNELS = {"forward": 2.0, "backward": 4.0, "optimizer": 1.0}  # seconds
-
-
-def run(
-    phase: Callable[[str], AbstractContextManager],
-    work: Callable[[float], None],
-    read: Callable[[], Any],
-) -> None:
-    """A step of which only the last phase waits for the device."""
-    for name, seconds in KERNELS.items():
-        with phase(name):
-            work(seconds)
-            if name == "optimizer":
-                read()
-
-
 def demonstrate() -> None:
     """Shares of a step: of the kernels, and as the timers book them."""
     gpu, timers = Gpu(), PhaseTimers()
     with patch("time.perf_counter", lambda: gpu.now):
-        run(timers.phase, gpu.work, gpu.synchronize)
+        gpu.step(timers.phase)
     for what, seconds in ("kernels", KERNELS), ("timers", timers.seconds):
         total = sum(seconds.values())
         shares = (f"{k} {s / total:.0%}" for k, s in seconds.items())
