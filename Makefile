@@ -121,9 +121,10 @@ test-more: install ## All other tests, and the blocks of pages and the README
 # Matrices and walks whose thin slice runs every day, and all blocks of pages
 # and notebooks with interpreters that start cold.
 .PHONY: test-weekly
-test-weekly: install ## What is long by nature; CI runs it each week
+test-weekly: install .cache/door/.ready ## What is long by nature; CI runs it each week
 	mkdir -p $(REPORTS)
 	$(BIN)$(PYTEST) -m weekly --junit-xml $(REPORTS)/weekly.xml tests
+	.cache/door/bin/python -m $(PYTEST) -c tests/door/pytest.ini -m weekly tests/door
 	$(BIN)$(PYTEST) --codeblocks --junit-xml $(REPORTS)/cold.xml \
 	    docs README.md
 	$(NOTEBOOKS)

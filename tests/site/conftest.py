@@ -22,6 +22,7 @@ from filelock import FileLock
 from lockstep.site.addresses import address, redirects
 from lockstep.site.execute import untested
 from lockstep.site.pages import Block, blocks
+from lockstep.site.warm import WARM
 from tests.conftest import ROOT
 from tests.packages import hiding_all_but
 
@@ -58,6 +59,12 @@ def run(
         text=True,
         timeout=timeout,
     )
+
+
+@pytest.fixture(autouse=True)
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of these tests start as a reader's do, even with `--warm`."""
+    monkeypatch.delenv(WARM, raising=False)
 
 
 class Project:
