@@ -156,7 +156,8 @@ def changed_includes(
 ) -> set[tuple[Path, Include]]:
     """Each page with an include of code that is among the files, or that the
     page has not had on main."""
-    paths, found = set(paths), set()
+    paths = set(paths)
+    found: set[tuple[Path, Include]] = set()
     for page, include in shown(root):
         name = page.relative_to(root).as_posix()
         if include.path in paths:
