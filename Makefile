@@ -51,7 +51,7 @@ check: lint ## Lint, and the tests of what has changed since main
 	$(BIN)python -m lockstep.site.affected
 
 .PHONY: test
-test: lint test-code test-more test-pages ## Lint, and every test that is not slow
+test: lint test-more ## Lint, and every test that is not slow
 
 .PHONY: test-all
 test-all: test shown-lines evidence ## And the slow ones: all that CI asks
@@ -74,13 +74,12 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)ruff check
 	$(BIN)ruff format --check
-	$(BIN)mypy
+	$(BIN)mypy & types=$$!; $(BIN)python -m lockstep.site.check; wait $$types
 	$(BIN)lint-imports
 	$(BIN)check-jsonschema --builtin-schema vendor.github-workflows \
 	    .github/workflows/*.yml
 	$(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
 	    CITATION.cff
-	$(BIN)python -m lockstep.site.check
 	$(BIN)codespell --builtin clear,rare,en-GB_to_en-US *.md \
 	    $$(find docs -name '*.md')
 	$(BIN)codespell --builtin en-GB_to_en-US $$(git ls-files code tests \
@@ -97,42 +96,35 @@ door: .cache/door/.ready ## What a newcomer does first, in a new clone of HEAD
 	.cache/door/bin/python -m $(PYTEST) -c tests/door/pytest.ini \
 	    --junit-xml $(REPORTS)/door.xml tests/door
 
-# What `make test` leaves out, `make test-all` asks too. There the first part runs
-# under coverage, which takes half as much again: it is no more tests than run
-# every line that a page shows. Name a new one in tests/covering.txt.
-SPACE := $() $()
-DAILY := not slow and not weekly
-COVER :=
-test-all shown-lines evidence: DAILY := not weekly
-test-all shown-lines: COVER := coverage run -m$(SPACE)
+# One run asks all that is not slow: each run collects its tests once in every
+# worker, which takes half a minute. `make test-all` asks the slow ones too, and
+# apart, under coverage, which takes half as much again, the tests that run every
+# line that a page shows. Name a new one in tests/covering.txt.
+ASKED := not slow and not weekly
+test-all evidence: ASKED := not covering and not weekly
 
 .PHONY: test-code
 test-code: install ## The tests that run every line that a page shows
 	rm -rf .cache/coverage
 	mkdir -p .cache/coverage $(REPORTS)
-	$(BIN)$(COVER)$(PYTEST) -m "covering and $(DAILY)" \
+	$(BIN)coverage run -m $(PYTEST) -m "covering and not weekly" \
 	    --junit-xml $(REPORTS)/code.xml \
 	    $$(cut --delimiter : --fields 1 tests/covering.txt | sort --unique)
 
-.PHONY: test-more
-test-more: install ## All other tests
-	mkdir -p $(REPORTS)
-	$(BIN)$(PYTEST) -m "not covering and $(DAILY)" \
-	    --junit-xml $(REPORTS)/more.xml tests
-
 # Outside coverage: a block that a page runs is not a test of its lines.
-.PHONY: test-pages
-test-pages: install ## The code blocks of the pages and of the README
+.PHONY: test-more
+test-more: install ## All other tests, and the blocks of pages and the README
 	mkdir -p $(REPORTS)
-	$(BIN)$(PYTEST) -m "$(DAILY)" --codeblocks --warm \
-	    --junit-xml $(REPORTS)/pages.xml docs README.md
+	$(BIN)$(PYTEST) -m "$(ASKED)" --codeblocks --warm \
+	    --junit-xml $(REPORTS)/more.xml tests docs README.md
 
 # Matrices and walks whose thin slice runs every day, and all blocks of pages
 # and notebooks with interpreters that start cold.
 .PHONY: test-weekly
-test-weekly: install ## What is long by nature; CI runs it each week
+test-weekly: install .cache/door/.ready ## What is long by nature; CI runs it each week
 	mkdir -p $(REPORTS)
 	$(BIN)$(PYTEST) -m weekly --junit-xml $(REPORTS)/weekly.xml tests
+	.cache/door/bin/python -m $(PYTEST) -c tests/door/pytest.ini -m weekly tests/door
 	$(BIN)$(PYTEST) --codeblocks --junit-xml $(REPORTS)/cold.xml \
 	    docs README.md
 	$(NOTEBOOKS)

@@ -3,11 +3,13 @@
 import functools
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lockstep.site.warm import WARM, served
 
 ROOT = Path(__file__).parents[1]
 # A shell starts what it leaves in the background deaf to interrupts, and so
@@ -157,3 +159,14 @@ def node_modules() -> Path:
     folder = ROOT / "node_modules"
     need((folder / "axe-core").is_dir(), "node_modules (`npm ci`)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Path]:
+    """A folder whose `python`, `torchrun` and `lockstep` have torch loaded: the
+    one that all workers share with `--warm`, or else this worker's own."""
+    if folder := os.environ.get(WARM):
+        yield Path(folder)
+        return
+    with served(pythonpath=ROOT / "code") as found:
+        yield found

@@ -24,6 +24,7 @@ from lockstep.bio.forces import (
 from lockstep.bio.molecules import parse
 from lockstep.trainer.process import joined
 from tests import ranks
+from tests.conftest import daily
 
 
 @cache
@@ -80,7 +81,7 @@ def job(shares: list[list[Conformer]]) -> dict[str, np.ndarray]:
     return {name: one.numpy() for name, one in found.items()}
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", daily([2, 4], 2))
 def test_global_counts_are_one_process_and_means_of_means_are_not(
     world: int,
 ) -> None:

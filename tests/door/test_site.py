@@ -213,6 +213,7 @@ def test_the_publishing_job_builds_the_site(
         assert (site / name).stat().st_size > 1000
 
 
+@pytest.mark.weekly  # it builds the site twice
 def test_the_canary_builds_and_compares(
     newcomer: Newcomer, clone: Path
 ) -> None:

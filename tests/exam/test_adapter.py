@@ -1,6 +1,5 @@
 """An adapter that cannot be used is refused in one line that says why."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +89,7 @@ def test_the_command_says_what_is_wrong_and_exits_with_2(
     tmp_path: Path,
     args: list[str],
     said: str,
+    warm: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -97,7 +97,7 @@ def test_the_command_says_what_is_wrong_and_exits_with_2(
         "import sys\ndef command(launch): return [sys.executable, '-c',"
         " 'import sys; print(\"it cannot\"); sys.exit(3)']\n"
     )
-    words = [sys.executable, "-c", STEP]
+    words = [str(warm / "python"), "-c", STEP]
     texts = {
         "ADAPTER": leaves,
         "LACKS": leaves + "lacks = {'speed': 'why not'}",

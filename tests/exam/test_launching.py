@@ -1,18 +1,28 @@
-"""Whatever a trainer leaves behind is ended, and what it says is heard."""
+"""Whatever a trainer leaves behind is ended, and what it says is heard.
+
+Trainers are forks of a Python that has loaded torch. One that is killed before
+it can go on is a script without torch that speaks as a trainer does: a signal
+reaches a fork only through the process that stands for it.
+"""
 
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import torch
 
 from lockstep.exam.adapter import Adapter, Launch
 from lockstep.exam.launching import Act, Ended, Step, launching
+from lockstep.exam.names import ADDRESS
+from lockstep.exam.observe import observe
 
 OBSERVED = """
 import os, sys, time
@@ -33,19 +43,45 @@ for k in range(6):
             os.fsync(file.fileno())
 print("all done")
 """
+# Six steps as `observe` tells of them.
+TOLD = f"""
+import json, os, socket, time
+examiner = socket.socket(socket.AF_UNIX)
+examiner.connect(os.environ["{ADDRESS}"])
+answers = examiner.makefile()
+step = dict(event="step", rank=0, world=1, ids=[], before={{}}, drew=[])
+for _ in range(6):
+    examiner.sendall(json.dumps(step | {{"scale": None}}).encode() + b"\\n")
+    while json.loads(answers.readline())["do"] == "hang":
+        pass
+print("all done")
+"""
+Run = Callable[..., Ended]
 
 
-def begun(tmp_path: Path, code: str, *acts: Act, args: Any = ()) -> Any:
+def begun(
+    tmp_path: Path,
+    code: str,
+    *acts: Act,
+    python: str | Path = sys.executable,
+    args: Any = (),
+) -> Any:
     """A launch of these lines of Python, under way."""
-    words = [sys.executable, "-c", code, *map(str, args)]
+    words = [str(python), "-c", code, *map(str, args)]
     adapter = Adapter(tmp_path, "lines", lambda _: words, lambda _: [], {})
     return launching(adapter, Launch(tmp_path / "run"), [*acts], {})
 
 
-def run(tmp_path: Path, code: str, *acts: Act, args: Any = ()) -> Ended:
+def launched(tmp_path: Path, code: str, *acts: Act, **how: Any) -> Ended:
     """The same, to its end."""
-    with begun(tmp_path, code, *acts, args=args) as under_way:
+    with begun(tmp_path, code, *acts, **how) as under_way:
         return under_way.wait(60)
+
+
+@pytest.fixture
+def run(tmp_path: Path, warm: Path) -> Run:
+    """Launch lines of Python that use torch, and wait for their end."""
+    return partial(launched, tmp_path, python=warm / "python")
 
 
 def runs(process: psutil.Process) -> bool:
@@ -64,17 +100,17 @@ def test_a_launch_leaves_no_thread(tmp_path: Path) -> None:
     """A thread that waited on for a rank could take one of a later launch, by
     the number of its socket."""
     before = {*threading.enumerate()}
-    with begun(tmp_path, OBSERVED) as under_way:
+    with begun(tmp_path, TOLD) as under_way:
         assert under_way.wait(60).code == 0
     for thread in {*threading.enumerate()} - before:
         thread.join(10)
         assert not thread.is_alive()
 
 
-def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:
+def test_every_step_is_told_with_its_samples(run: Run) -> None:
     """Each optimizer step comes with the samples of its forward passes, and
     begins with the weights that the one before ended with."""
-    ended = run(tmp_path, OBSERVED)
+    ended = run(OBSERVED)
     assert ended.code == 0, ended.text
     assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
     weights = joined(ended.steps)
@@ -82,7 +118,7 @@ def test_every_step_is_told_with_its_samples(tmp_path: Path) -> None:
     assert ended.text.strip() == "all done"
 
 
-def test_forward_passes_in_a_closure_are_seen(tmp_path: Path) -> None:
+def test_forward_passes_in_a_closure_are_seen(run: Run) -> None:
     """An optimizer that is given a closure runs the forward pass within its
     step, as Lightning has it; samples, rate and state are told all the same."""
     line = "    model(torch.tensor([[float(k), 1.0]])).sum().backward()\n"
@@ -92,7 +128,7 @@ def test_forward_passes_in_a_closure_are_seen(tmp_path: Path) -> None:
         "optimizer.step(lambda: (lambda y: (y.backward(), y)[1])"
         "(model(torch.tensor([[float(k), 1.0]])).sum()))",
     )
-    ended, plain = run(tmp_path, code), run(tmp_path, OBSERVED)
+    ended, plain = run(code), run(OBSERVED)
     assert ended.code == 0, ended.text
     for one, other in zip(ended.steps, plain.steps, strict=True):
         assert one.ids == other.ids
@@ -101,7 +137,7 @@ def test_forward_passes_in_a_closure_are_seen(tmp_path: Path) -> None:
         assert one.before["optimizer"] == other.before["optimizer"]
 
 
-def test_a_step_without_samples_is_none(tmp_path: Path) -> None:
+def test_a_step_without_samples_is_none(run: Run) -> None:
     """DCP takes a step with zero gradients before it loads an optimizer's
     state. The weights that a launch begins with are those loaded after it."""
     code = OBSERVED.replace(
@@ -111,15 +147,15 @@ def test_a_step_without_samples_is_none(tmp_path: Path) -> None:
         "model.load_state_dict({k: torch.ones_like(v) for k, v in"
         " model.state_dict().items()})\nfor k in",
     )
-    ended = run(tmp_path, code)
+    ended = run(code)
     assert ended.code == 0, ended.text
     assert len(ended.steps) == 6
     weights = joined(ended.steps)
-    plain = run(tmp_path, OBSERVED)
+    plain = run(OBSERVED)
     assert weights[0] != plain.steps[0].before["weights"]
 
 
-def test_samples_without_a_tensor_are_asked_for(tmp_path: Path) -> None:
+def test_samples_without_a_tensor_are_asked_for(run: Run) -> None:
     """A model that is given a dictionary needs `ids`, and is told so."""
     code = OBSERVED.replace(
         "model = torch.nn.Linear(2, 1)",
@@ -129,14 +165,14 @@ def test_samples_without_a_tensor_are_asked_for(tmp_path: Path) -> None:
     ).replace("torch.tensor([[float(k), 1.0]])", "{'x': torch.ones(1, 2)}")
     ids = ", ids=lambda x: x[:, 0].long().tolist()"
     assert ids in code
-    ended = run(tmp_path, code.replace(ids, ""))
+    ended = run(code.replace(ids, ""))
     assert ended.code == 1
     assert "observe(model, ids=…)" in ended.last_words
     given = ", ids=lambda batch: [7]"
-    assert run(tmp_path, code.replace(ids, given)).code == 0
+    assert run(code.replace(ids, given)).code == 0
 
 
-def test_of_two_optimizers_the_last_one_counts(tmp_path: Path) -> None:
+def test_of_two_optimizers_the_last_one_counts(run: Run) -> None:
     """A step is over when the last optimizer of the model's weights has
     stepped. Which that is the exam is told, and asks if it is not."""
     two = OBSERVED.replace(
@@ -146,17 +182,17 @@ def test_of_two_optimizers_the_last_one_counts(tmp_path: Path) -> None:
     ).replace("optimizer.step()", "optimizer.step(); other.step()")
     one = "observe(model, optimizer, ids"
     assert one in two
-    ended = run(tmp_path, two.replace(one, "observe(model, ids"))
+    ended = run(two.replace(one, "observe(model, ids"))
     assert ended.code == 1
     assert "two optimizers step this model's weights" in ended.last_words
-    ended = run(tmp_path, two.replace(one, "observe(model, other, ids"))
+    ended = run(two.replace(one, "observe(model, other, ids"))
     assert ended.code == 0, ended.text
     joined(ended.steps)
     # A model that observes itself, as the exam's own does, is told later.
     later = two.replace(one, "observe(model, ids").replace(
         "for k in", "observe(model, other)\nfor k in"
     )
-    assert run(tmp_path, later).steps == ended.steps
+    assert run(later).steps == ended.steps
 
 
 SHARDED = """
@@ -181,16 +217,14 @@ for k in range(3):
 
 
 def test_sharded_weights_are_seen_as_each_rank_holds_them(
-    tmp_path: Path,
+    tmp_path: Path, warm: Path
 ) -> None:
     """FSDP gathers weights for a forward pass and frees them, which the exam
     must not prevent; a step begins with the part that the one before left."""
     script = tmp_path / "train.py"
     script.write_text(SHARDED)
-    words = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", "2", str(script),
-    ]  # fmt: skip
+    words = [str(warm / "torchrun"), "--standalone", "--nproc-per-node=2"]
+    words.append(str(script))
     adapter = Adapter(tmp_path, "sharded", lambda _: words, lambda _: [], {})
     with launching(adapter, Launch(tmp_path / "run"), [], {}) as under_way:
         ended = under_way.wait(60)
@@ -200,7 +234,7 @@ def test_sharded_weights_are_seen_as_each_rank_holds_them(
         assert len({*joined(steps)}) == 3
 
 
-def test_an_evaluation_does_not_count(tmp_path: Path) -> None:
+def test_an_evaluation_does_not_count(run: Run) -> None:
     """Samples that go through the model without gradients, or in evaluation
     mode, are not taken for trained on, whether a step follows or not."""
     line = "    optimizer.step()\n"
@@ -212,15 +246,13 @@ def test_an_evaluation_does_not_count(tmp_path: Path) -> None:
         "    model.eval()(torch.tensor([[80.0, 1.0]])).sum().backward()\n"
         "    model.train()\n" + line,
     )
-    ended = run(tmp_path, code)
+    ended = run(code)
     assert ended.code == 0, ended.text
     assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_a_step_that_is_skipped_is_told_as_such(
-    tmp_path: Path, fused: bool
-) -> None:
+def test_a_step_that_is_skipped_is_told_as_such(run: Run, fused: bool) -> None:
     """A fused optimizer is called even then, and skips in its kernel."""
     code = (
         OBSERVED.replace(".parameters())", f".parameters(), fused={fused})")
@@ -229,7 +261,7 @@ def test_a_step_that_is_skipped_is_told_as_such(
         .replace(".sum()", ".sum() * [1, torch.inf][k == 2])")
         .replace("optimizer.step()", "scaler.step(optimizer); scaler.update()")
     )
-    ended = run(tmp_path, code)
+    ended = run(code)
     assert ended.code == 0, ended.text
     assert [step.skipped for step in ended.steps] == [k == 2 for k in range(6)]
     assert [step.ids for step in ended.steps] == [(k,) for k in range(6)]
@@ -237,7 +269,7 @@ def test_a_step_that_is_skipped_is_told_as_such(
 
 @pytest.mark.parametrize(("drawn_from", "same"), [(0, True), (1, False)])
 def test_a_generator_counts_if_a_forward_pass_draws_from_it(
-    tmp_path: Path, drawn_from: int, same: bool
+    run: Run, drawn_from: int, same: bool
 ) -> None:
     """On a GPU dropout draws from CUDA's generator, and a loader's iterator
     from the CPU's: where the latter stands is no state of dropout."""
@@ -253,7 +285,7 @@ def draw(*_):
 model.register_forward_hook(draw, prepend=True)
 for k in range(6):""",
         )
-        ended = run(tmp_path, code)
+        ended = run(code)
         assert ended.code == 0, ended.text
         assert all(step.drew for step in ended.steps)
         told.append([step.random(step.drew) for step in ended.steps])
@@ -263,13 +295,14 @@ for k in range(6):""",
 
 def test_outside_an_exam_nothing_is_observed() -> None:
     """`observe` leaves a model alone where no exam is held."""
-    code = OBSERVED + "assert not model._forward_pre_hooks"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    model = torch.nn.Linear(2, 1)
+    observe(model, torch.optim.SGD(model.parameters()))
+    assert not model._forward_pre_hooks
 
 
 def test_a_kill_strikes_at_its_step(tmp_path: Path) -> None:
     """SIGKILL comes before the process can go on from the step."""
-    ended = run(tmp_path, OBSERVED, Act(3, "kill"))
+    ended = launched(tmp_path, TOLD, Act(3, "kill"))
     assert len(ended.steps) == 3
     assert ended.code == -9
     assert "all done" not in ended.text
@@ -280,19 +313,19 @@ def test_a_kill_strikes_at_its_step(tmp_path: Path) -> None:
     [("refuse", 2, 1, "File too large"), ("tear", 2, -25, "")],
 )
 def test_a_disk_that_is_full_and_a_write_that_is_torn(
-    tmp_path: Path, act: str, steps: int, code: int, said: str
+    tmp_path: Path, run: Run, act: str, steps: int, code: int, said: str
 ) -> None:
     """From a step on a file cannot grow beyond a size: the write fails, or the
     process dies in the middle of it and leaves what fits."""
     path = tmp_path / "saved"
-    ended = run(tmp_path, OBSERVED, Act(2, act, 0, 4096), args=[path])
+    ended = run(OBSERVED, Act(2, act, 0, 4096), args=[path])
     assert len(ended.steps) == steps
     assert ended.code == code
     assert said in ended.last_words
     assert path.stat().st_size == 4096
 
 
-def test_who_is_told_to_end_has_steps_to_do_so(tmp_path: Path) -> None:
+def test_who_is_told_to_end_has_steps_to_do_so(run: Run) -> None:
     """After SIGTERM steps are slow, so that a trainer that looks for its flag
     after each step can still save and leave."""
     code = OBSERVED.replace(
@@ -300,14 +333,17 @@ def test_who_is_told_to_end_has_steps_to_do_so(tmp_path: Path) -> None:
         "import signal\nflag = []\n"
         "signal.signal(15, lambda *_: flag.append(1))\nfor k in",
     ).replace("optimizer.zero_grad()", "if flag: sys.exit(75)")
-    ended = run(tmp_path, code, Act(2, "terminate"))
+    ended = run(code, Act(2, "terminate"))
     assert ended.code == 75, ended.text
     assert len(ended.steps) <= 3
 
 
-def test_what_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
+def test_what_hangs_is_ended_when_its_time_is_up(
+    tmp_path: Path, warm: Path
+) -> None:
     """A rank that is put to sleep, and the launch is ended by the examiner."""
-    with begun(tmp_path, OBSERVED, Act(1, "hang")) as under_way:
+    hang, python = Act(1, "hang"), warm / "python"
+    with begun(tmp_path, OBSERVED, hang, python=python) as under_way:
         while not under_way.ended.acted:
             assert under_way.process.poll() is None
             time.sleep(0.1)
@@ -320,14 +356,14 @@ def test_what_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
 def test_after_an_act_its_time_begins_anew(tmp_path: Path) -> None:
     """What comes late to the step at which it is told to hang is waited for as
     long as what comes early."""
-    slow = OBSERVED.replace("torch.manual_seed(0)", "time.sleep(3)")
+    slow = TOLD.replace("for _ in", "time.sleep(1)\nfor _ in")
     with begun(tmp_path, slow, Act(1, "hang")) as under_way:
-        ended = under_way.wait(600, patience=2)
+        ended = under_way.wait(600, patience=0.5)
     assert ended.out_of_time
     assert len(ended.steps) == 1
-    assert ended.seconds_after_act > 2
+    assert ended.seconds_after_act > 0.5
     with begun(tmp_path, slow, Act(1, "hang")) as under_way:
-        ended = under_way.wait(2, patience=60)
+        ended = under_way.wait(0.5, patience=60)
     assert not ended.acted  # it did not come that far
 
 
@@ -342,7 +378,7 @@ def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
     )  # fmt: skip
     assert server.stdin
     assert server.stdout
-    with begun(tmp_path, OBSERVED, Act(1, "hang")) as under_way:
+    with begun(tmp_path, TOLD, Act(1, "hang")) as under_way:
         print(file=server.stdin, flush=True)
         assert server.stdout.readline() == "begun\n"
         (theirs,) = psutil.Process(server.pid).children()
@@ -353,7 +389,9 @@ def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
     server.communicate()
 
 
-def test_an_exam_that_is_told_to_end_ends_its_launch(tmp_path: Path) -> None:
+def test_an_exam_that_is_told_to_end_ends_its_launch(
+    tmp_path: Path, warm: Path
+) -> None:
     """At SIGTERM, as by `timeout` or a job that is canceled, the command ends
     the trainer, though it takes no step, and leaves."""
     pid = tmp_path / "pid"
@@ -365,8 +403,7 @@ def test_an_exam_that_is_told_to_end_ends_its_launch(tmp_path: Path) -> None:
     words = [sys.executable, "-c", "\n".join(lines)]
     text = f"def command(launch): return {words!r}"
     (tmp_path / "a.py").write_text(text)
-    code = "from lockstep.cli import main; main(['exam', 'a.py'])"
-    exam = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    exam = subprocess.Popen([warm / "lockstep", "exam", "a.py"], cwd=tmp_path)
     while not pid.exists() or not pid.read_text():
         assert exam.poll() is None
         time.sleep(0.1)
@@ -404,13 +441,13 @@ def test_processes_that_outlive_their_launcher_are_ended(
         " 'import time; time.sleep(600)'], start_new_session=True,"
         " env={'PATH': ''}); print(p.pid)"
     )
-    ended = run(tmp_path, code)
+    ended = launched(tmp_path, code)
     assert ended.code == 0
     assert not psutil.pid_exists(int(ended.text))
 
 
 def test_an_examiner_that_is_killed_leaves_nothing_training(
-    tmp_path: Path,
+    tmp_path: Path, warm: Path
 ) -> None:
     """Where the examiner is gone, a process that takes a step ends itself."""
     slow = OBSERVED.replace(
@@ -419,10 +456,10 @@ def test_an_examiner_that_is_killed_leaves_nothing_training(
     slow = slow.replace("range(6)", "range(1000)")
     (tmp_path / "trainer.py").write_text(slow)
     (tmp_path / "examiner.py").write_text(
-        "import sys; from pathlib import Path\n"
+        "from pathlib import Path\n"
         "from lockstep.exam.adapter import Adapter, Launch\n"
         "from lockstep.exam.launching import Launching\n"
-        f"words = [sys.executable, {str(tmp_path / 'trainer.py')!r}]\n"
+        f"words = {[str(warm / 'python'), str(tmp_path / 'trainer.py')]}\n"
         "a = Adapter(Path(), 'a', lambda _: words, lambda _: [], {})\n"
         f"launch = Launch(Path({str(tmp_path / 'run')!r}))\n"
         "it = Launching(a, launch, [], {})\n"

@@ -98,6 +98,7 @@ def test_the_clock_waits_for_what_it_times() -> None:
     assert len(calls) == 7
 
 
+@pytest.mark.slow  # it trains three times
 def test_the_stopped_trainer_ends_with_the_same_weights(
     tmp_path: Path,
 ) -> None:

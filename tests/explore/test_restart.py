@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 
 from lockstep.explore import restart
 from lockstep.trainer.extensions.sampler import ResumeAwareDistributedSampler
+from tests.conftest import daily
 
 DATA: Any = range(restart.STEPS * restart.STEP)
 
@@ -77,8 +78,10 @@ def restarted(values: dict[str, Any]) -> Counter[int]:
     return seen
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("workers", "ranks"),
+    daily(product((0, 2), (1, 2, 4)), (0, 1), (2, 2), (2, 4)),
+)
 @pytest.mark.parametrize("sampler", ["drawn", "epoch", "loader", "position"])
 def test_a_restart_loses_what_real_loaders_lose(
     sampler: str, workers: int, ranks: int

@@ -12,6 +12,7 @@ from lockstep.parallel import collectives as ours
 from lockstep.planner.questions import ask
 from lockstep.trainer.process import joined
 from tests import ranks
+from tests.conftest import daily
 
 RANKS = 4
 NUMBERS = 1 << 18  # of 4 bytes, in a buffer
@@ -56,7 +57,7 @@ def results(theirs: bool) -> list[Any]:
         return [one.tolist() for one in found]
 
 
-@pytest.mark.parametrize("world", [1, 3, 4])
+@pytest.mark.parametrize("world", daily([1, 3, 4], 3))
 def test_the_results_are_torchs(world: int) -> None:
     found = ranks.run_ranks(world, results, False)
     expected = ranks.run_ranks(world, results, True)

@@ -20,6 +20,7 @@ from lockstep.parallel import context_parallel as ours
 from lockstep.planner.communication import communication
 from lockstep.trainer.process import joined
 from tests import ranks
+from tests.conftest import daily
 
 BOTH = {"ring": ours.ring_attention, "ulysses": ours.ulysses_attention}
 ATEN = torch.ops.aten
@@ -78,14 +79,16 @@ def beside_one_process(name: str, dtype: torch.dtype) -> list[float]:
     return found
 
 
+EXACT = (1, torch.float64, 1e-14), (4, torch.float64, 1e-14)
+
+
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize(
     ("world", "dtype", "most"),
-    [
-        (1, torch.float64, 1e-14),
-        (4, torch.float64, 1e-14),
-        (4, torch.bfloat16, 5e-2),
-    ],
+    daily(
+        [*EXACT, (4, torch.bfloat16, 5e-2)],
+        *EXACT,
+    ),
 )
 def test_one_process_has_the_same(
     name: str, world: int, dtype: torch.dtype, most: float
@@ -168,7 +171,9 @@ def sent(name: str, dtype: torch.dtype) -> int:
 
 
 @pytest.mark.parametrize("name", BOTH)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", daily([torch.float32, torch.bfloat16], torch.bfloat16)
+)
 def test_each_sends_what_is_planned(name: str, dtype: torch.dtype) -> None:
     """By the kernel's count, ring attention and Ulysses send the bytes that the
     planner says."""

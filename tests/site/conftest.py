@@ -10,15 +10,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
+from filelock import FileLock
 
 from lockstep.site.addresses import address, redirects
 from lockstep.site.execute import untested
 from lockstep.site.pages import Block, blocks
+from lockstep.site.warm import WARM
 from tests.conftest import ROOT
 from tests.packages import hiding_all_but
 
@@ -34,6 +38,7 @@ markdown_extensions:
       check_paths: true
       dedent_subsections: true
 """
+Attributes = list[tuple[str, str | None]]  # of an HTML element
 LEFT_OUT = shutil.ignore_patterns(
     ".*", "node_modules", "site-packages", "__pycache__", "*.egg-info", "runs"
 )
@@ -54,6 +59,12 @@ def run(
         text=True,
         timeout=timeout,
     )
+
+
+@pytest.fixture(autouse=True)
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of these tests start as a reader's do, even with `--warm`."""
+    monkeypatch.delenv(WARM, raising=False)
 
 
 class Project:
@@ -146,6 +157,15 @@ def _pages(folder: Path) -> dict[str, str]:
     }
 
 
+class Reader(HTMLParser):
+    """Reads the article of a page, where BeautifulSoup would build a tree."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.feed(re.split(r"<article\b[^>]*>|</article>", html)[1])
+        self.close()
+
+
 class Quiet(SimpleHTTPRequestHandler):
     """Serves and says nothing: the page's own failures are what counts."""
 
@@ -161,17 +181,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def site(
-    tmp_path_factory: pytest.TempPathFactory, node_modules: Path
-) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, node_modules: Path) -> Site:
     """The site with one page more, built where Python finds nothing that the
-    dependency group `site` does not bring.
+    dependency group `site` does not bring. The first worker that needs it
+    builds and serves it for all."""
+    folder, session = tmp_path_factory.getbasetemp(), os.getpid()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder, session = folder.parent, os.getppid()
+    root, address = folder / "site", folder / "site-address"
+    with FileLock(folder / "site-lock"):
+        if not address.exists():
+            assert not root.exists(), "another worker could not build it"
+            where = served(root / "site", session)
+            built(root, where)
+            address.write_text(where, "utf-8")
+    return Site(root / "site", address.read_text("utf-8"))
 
-    Tests that ask for it belong to one of a few xdist groups whose names begin
-    with "site", so that few workers build it. In a single group they would be
-    the longest chain of `make test-more`, and everything else would wait.
-    """
-    root = tmp_path_factory.mktemp("site")
+
+def built(root: Path, address: str) -> None:
+    """Build it in `root`, for this address."""
+    root.mkdir()
     nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
     copy_repository(root, f"nav:\n{nav}  - Plain: plain.md\n")
     shutil.copytree(ROOT / "docs", root / "docs", dirs_exist_ok=True)
@@ -181,14 +210,35 @@ def site(
     (root / "sitecustomize.py").write_text(hiding_all_but("site"))
     (ROOT / ".cache").mkdir(exist_ok=True)
     (root / ".cache").symlink_to(ROOT / ".cache")  # drawings, once made
-    handler = functools.partial(Quiet, directory=str(root / "site"))
+    path = f"{root}{os.pathsep}{root / 'code'}"
+    where = {"SITE_URL": address, "PYTHONPATH": path}
+    result = run("mkdocs", "build", "--strict", cwd=root, timeout=200, **where)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def served(folder: Path, session: int) -> str:
+    """The address of a server of `folder`, which ends when the test session, a
+    process, has ended."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(folder), str(session)],
+        cwd=ROOT,
+        env=untested(),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert server.stdout
+    return server.stdout.readline().strip()
+
+
+def serve(folder: str, session: str) -> None:
+    """Serve the folder until the process `session` is no more."""
+    handler = functools.partial(Quiet, directory=folder)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        address = f"http://127.0.0.1:{server.server_port}/"
-        path = f"{root}{os.pathsep}{root / 'code'}"
-        build = ("mkdocs", "build", "--strict")
-        where = {"SITE_URL": address, "PYTHONPATH": path}
-        result = run(*build, cwd=root, timeout=200, **where)
-        assert result.returncode == 0, result.stdout + result.stderr
+        print(f"http://127.0.0.1:{server.server_port}/", flush=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield Site(root / "site", address)
-        server.shutdown()
+        psutil.wait_procs([psutil.Process(int(session))])
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

@@ -2,12 +2,16 @@
 
 import subprocess
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lockstep.site import affected
+from lockstep.site.snippets import Include
 from tests.conftest import ROOT
+
+from .conftest import Project, include
 
 
 def of(*paths: str, budget: float = 1e9) -> affected.Affected:
@@ -84,11 +88,13 @@ def test_how_long_a_test_takes_is_read_from_the_last_report(
     assert affected.durations(tmp_path) == {"tests/test_one.py": 3.5}
 
 
-def test_new_and_edited_files_have_changed(tmp_path: Path) -> None:
-    def git(*words: str) -> None:
-        names = "-c", "user.name=a", "-c", "user.email=a@b.c"
-        subprocess.run(["git", *names, *words], cwd=tmp_path, check=True)
+def git_in(folder: Path, *words: str) -> None:
+    names = "-c", "user.name=a", "-c", "user.email=a@b.c"
+    subprocess.run(["git", *names, *words], cwd=folder, check=True)
 
+
+def test_new_and_edited_files_have_changed(tmp_path: Path) -> None:
+    git = partial(git_in, tmp_path)
     git("init", "--quiet", "--initial-branch=main")
     for name in "ab":
         (tmp_path / name).touch()
@@ -113,9 +119,88 @@ def test_the_command_fails_when_a_test_does(
 
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(affected.subprocess, "run", run)
+    monkeypatch.setattr(affected, "changed_includes", lambda *_: set())
     assert affected.main(["code/lockstep/bio/pool.py"]) == 1
     assert [call[-1].partition("::")[0] for call in calls] == [
         "tests/bio/test_pool.py",
         "docs/biotech/wet-lab-loop.md",
     ]
     assert "tests/bio/test_pool.py" in capsys.readouterr().out
+
+
+PART = """\
+# --8<-- [start:part]
+def part(x):
+    if x:
+        return 1
+    return 2
+# --8<-- [end:part]
+"""
+COVERAGE = """\
+[tool.coverage.run]
+source = ["code"]
+parallel = true
+patch = ["subprocess"]
+data_file = ".cache/coverage/data"
+[tool.coverage.json]
+output = ".cache/coverage/report.json"
+"""
+
+
+@pytest.fixture
+def showing(project: Project) -> Project:
+    """A page that shows a function, with a test of one of its two ways."""
+    project.write("code/mine.py", PART)
+    project.write("pyproject.toml", COVERAGE)
+    project.write("pytest.ini", "[pytest]\npythonpath = code\n")
+    project.write(
+        "tests/test_mine.py",
+        "import mine\ndef test_one(): assert mine.part(1) == 1\n"
+        "def test_two(): assert mine.part(0) == 2\n",
+    )
+    project.write("tests/covering.txt", "tests/test_mine.py::test_one\n")
+    project.page(include("code/mine.py:part"))
+    return project
+
+
+@pytest.mark.parametrize("path", ["code/mine.py", "docs/index.md"])
+def test_a_shown_line_that_no_covering_test_runs_is_named(
+    showing: Project, path: str
+) -> None:
+    """Though a test that is not under coverage runs it: the code or the page
+    that shows it has changed."""
+    asked = affected.changed_includes(showing.root, [path])
+    [problem] = affected.unrun_lines(showing.root, asked)
+    assert problem == (
+        "docs/index.md: code/mine.py:part shows lines that no test ran: 5"
+    )
+
+
+def test_a_shown_line_is_run_by_a_covering_test_that_is_far(
+    showing: Project,
+) -> None:
+    """What the tests that import the module leave out, others may run."""
+    showing.write(
+        "tests/test_far.py",
+        "from importlib import import_module\n"
+        "def test_it(): assert import_module('mine').part(0) == 2\n",
+    )
+    near = (showing.root / affected.COVERING).read_text()
+    showing.write(affected.COVERING, f"tests/test_far.py::test_it\n{near}")
+    asked = affected.changed_includes(showing.root, ["code/mine.py"])
+    assert affected.unrun_lines(showing.root, asked) == []
+
+
+def test_what_a_page_has_shown_before_is_not_measured_again(
+    showing: Project,
+) -> None:
+    git_in(showing.root, "init", "--quiet", "--initial-branch=main")
+    git_in(showing.root, "add", ".")
+    git_in(showing.root, "commit", "--quiet", "--message", "first")
+    page = showing.root / "docs/index.md"
+    showing.page("Other words.", include("code/mine.py:part"))
+    asked = affected.changed_includes(showing.root, ["docs/index.md"])
+    assert asked == set()
+    showing.page(include("code/mine.py"))
+    asked = affected.changed_includes(showing.root, ["docs/index.md"])
+    assert asked == {(page, Include("code/mine.py"))}

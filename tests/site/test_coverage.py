@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from bs4 import BeautifulSoup
 
-from .conftest import ROOT, Site
+from .conftest import ROOT, Attributes, Reader, Site
 
 POINTS: dict[str, dict[str, str]] = yaml.safe_load(
     (ROOT / "tests" / "data" / "coverage-points.yml").read_text("utf-8")
@@ -35,11 +34,21 @@ def test_every_point_has_an_anchor(group: str) -> None:
     assert missing == [], f"{group}: no anchor answers these"
 
 
+class Named(Reader):
+    """The ids of whatever stands in a page's article."""
+
+    def __init__(self, html: str) -> None:
+        self.ids: set[str | None] = set()
+        super().__init__(html)
+
+    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
+        self.ids |= {value for name, value in attrs if name == "id"}
+
+
 @cache
-def ids(html: str) -> set[str]:
-    """Of whatever stands in a page's article."""
-    named = BeautifulSoup(html, "html.parser").select("article [id]")
-    return {str(element["id"]) for element in named}
+def ids(html: str) -> set[str | None]:
+    """Those of a page, read once."""
+    return Named(html).ids
 
 
 @pytest.mark.xdist_group("site")

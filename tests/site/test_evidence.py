@@ -110,7 +110,7 @@ def test_the_command_exits_with_1_for_a_fault(
     assert evidence.main([str(tmp_path)]) == 0
     found["specimen"] = specimen()
     assert evidence.main([str(tmp_path)]) == 1
-    assert "holds no report: run `make test-code" in capsys.readouterr().out
+    assert "holds no report: run `make evidence" in capsys.readouterr().out
     report(tmp_path, case(NAME))
     assert evidence.main([str(tmp_path)]) == 0
     report(tmp_path, case(NAME, "<failure/>"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,33 +15,7 @@ import pytest
 from tests.makefile import rules
 from tests.packages import hiding_all_but
 
-from .conftest import ROOT, copy_repository, run
-
-# A page of each kind that the build treats in a way of its own: computed
-# figures, a chart, a diagram, a notebook's buttons, code that is included, and
-# the reference of a module whose package imports much.
-PAGE = """\
----
-computed: true
-notebook: first
----
-# Every kind
-
-{{ plan("memory", params=7.5e9).total_bytes }} {{ chart("bubble") }}
-
-```mermaid
-flowchart LR
-  accTitle: A batch
-  accDescr: A micro-batch is a part of a batch.
-  micro[Micro-batch] --> batch[Batch]
-```
-
-```python
---8<-- "code/lockstep/trainer/order.py"
-```
-
-::: lockstep.cli.quiz
-"""
+from .conftest import ROOT, Site, run
 
 
 @pytest.fixture
@@ -61,27 +34,22 @@ def run_alone(root: Path, code: Path, *command: str) -> str:
     return said
 
 
-def test_what_is_outside_of_the_group_is_hidden(alone: Path) -> None:
-    (alone / "probe.py").write_text(
+@pytest.mark.xdist_group("site")
+def test_the_site_is_built_from_the_group_alone(site: Site) -> None:
+    """All of its pages were built where Python finds nothing else."""
+    root = site.folder.parent
+    (root / "probe.py").write_text(
         "from importlib.util import find_spec\n"
         "for name in 'torch', 'tyro', 'numpy', 'mkdocs', 'lockstep':\n"
         "    print(name, find_spec(name) is not None)\n"
     )
-    said = run_alone(alone, ROOT / "code", "probe")
+    said = run_alone(root, root / "code", "probe")
     found = dict(line.split() for line in said.splitlines())
     hidden = {name for name, there in found.items() if there == "False"}
     assert hidden == {"torch", "tyro", "numpy"}
-
-
-def test_the_site_is_built_from_the_group_alone(
-    alone: Path, node_modules: Path
-) -> None:
-    copy_repository(alone, "nav:\n  - index.md\n")
-    (alone / "docs/index.md").write_text(PAGE, "utf-8")
-    notebook = ROOT / "labs/lab-01-collectives.ipynb"
-    shutil.copy(notebook, alone / "labs/first.ipynb")
-    run_alone(alone, alone / "code", "mkdocs", "build", "--strict")
-    assert "def permute(" in (alone / "site/index.md").read_text("utf-8")
+    assert {"handbook/", "planner/", "reference/api/cli/quiz/"} < {
+        *site.pages()
+    }
 
 
 def test_what_make_runs_with_the_group_alone_imports_no_more(

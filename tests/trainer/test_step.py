@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
-from math import cos, isfinite, pi
+from math import cos, inf, isfinite, nan, pi
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from lockstep.trainer.process import joined
 from lockstep.trainer.step import Replica, learning_rate, mean, train_step
 from lockstep.trainer.telemetry import Observer, attach
 from tests import ranks
+from tests.conftest import daily
 
 BATCH, STEPS = 48, 4
 LAST = 17  # samples in the run's last batch: some micro-batches stay empty
@@ -145,7 +146,10 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return losses, norms, weights
 
 
-@pytest.mark.parametrize(("world", "accum", "micro"), SPLITS)
+@pytest.mark.parametrize(
+    ("world", "accum", "micro"),
+    daily(SPLITS, (1, 1, BATCH), (2, 2, BATCH // 4), (4, 12, 1), (2, 8, 3)),
+)
 def test_every_split_trains_as_one_process_with_one_big_batch(
     world: int,
     accum: int,
@@ -296,8 +300,13 @@ def taken(r: Replica) -> list[float]:
     return [float(s["step"]) for s in r.optimizer.state.values()]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    ("value", "precision"),
+    daily(
+        product((nan, inf), ("fp32", "bf16", "fp16")),
+        *((nan, "fp32"), (inf, "bf16"), (nan, "fp16")),
+    ),
+)
 def test_a_loss_that_is_not_finite_raises_on_all_ranks(
     value: float, precision: str, tmp_path: Path
 ) -> None:

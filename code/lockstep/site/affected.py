@@ -6,12 +6,17 @@ A page is checked by its blocks. A module is checked by the test that mirrors
 it, by the tests that import it, and by the blocks of pages that show it; a
 question by its own tests. What would take too long is left to `make test`,
 and named: how long a test takes is known from the reports of its last run.
+
+Where a page shows other code than it did on main, the tests of
+`tests/covering.txt` have to run each line of it: first those near that code
+and, if they leave a line out, all of them.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -21,9 +26,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from lockstep.site.pages import blocks, pages
-from lockstep.site.snippets import includes
+from lockstep.site.shown_lines import GPU_RECORD, REPORT, shown, unrun
+from lockstep.site.snippets import Include, includes
 
 REPORTS = ".cache/reports"
+COVERING = "tests/covering.txt"
 BUDGET = 80.0  # seconds of tests, which two workers share
 UNKNOWN = 5.0  # seconds of a test file that has not been timed
 PYTEST = "pytest", "--numprocesses=3", "--dist=loadgroup", "--quiet"
@@ -40,17 +47,23 @@ class Affected:
     left: list[str] = field(default_factory=list)  # too long for a check
 
 
+def git(root: Path, *words: str) -> str:
+    """What git says; nothing where it fails."""
+    return subprocess.run(
+        ["git", *words], cwd=root, capture_output=True, text=True
+    ).stdout
+
+
+def base(root: Path) -> str:
+    """The last commit on main that this branch has."""
+    return git(root, "merge-base", "HEAD", "main").strip() or "HEAD"
+
+
 def changed(root: Path) -> list[str]:
     """Files that differ from the last commit on main, new ones included."""
-
-    def git(*words: str) -> list[str]:
-        return subprocess.run(
-            ["git", *words], cwd=root, capture_output=True, text=True
-        ).stdout.splitlines()
-
-    base = next(iter(git("merge-base", "HEAD", "main")), "HEAD")
-    found = git("diff", "--name-only", base)
-    return found + git("ls-files", "--others", "--exclude-standard")
+    found = git(root, "diff", "--name-only", base(root))
+    new = git(root, "ls-files", "--others", "--exclude-standard")
+    return (found + new).splitlines()
 
 
 def affected(
@@ -138,6 +151,59 @@ def _showing(root: Path, path: str) -> list[str]:
     ]
 
 
+def changed_includes(
+    root: Path, paths: Iterable[str]
+) -> set[tuple[Path, Include]]:
+    """Each page with an include of code that is among the files, or that the
+    page has not had on main."""
+    paths = set(paths)
+    found: set[tuple[Path, Include]] = set()
+    for page, include in shown(root):
+        name = page.relative_to(root).as_posix()
+        if include.path in paths:
+            found.add((page, include))
+        elif name in paths:
+            before = git(root, "show", f"{base(root)}:{name}")
+            if f'"{include}"' not in before:
+                found.add((page, include))
+    return found
+
+
+def unrun_lines(root: Path, asked: set[tuple[Path, Include]]) -> list[str]:
+    """Name the lines that these includes show and no covering test runs."""
+    named = (root / COVERING).read_text("utf-8").splitlines()
+    importers = dict(tests_and_imports(root))
+    near: set[str] = set()
+    for path in {include.path for _, include in asked}:
+        near |= {*_importing(importers, _dotted(path, "code/"))}
+        mirrored = _mirrored(importers, Path(path).parts)
+        near |= {one.partition(" ")[0] for one in mirrored}
+    first = [one for one in named if one.partition("::")[0] in near]
+    problems: list[str] = []
+    for tests in filter(None, (first, named)):
+        print(f"under coverage: {len(tests)} tests", flush=True)
+        measure(root, tests)
+        report, record = root / REPORT, root / GPU_RECORD
+        problems = sorted({*unrun(root, report, record, asked)})
+        if not problems:
+            break
+    return problems
+
+
+def measure(root: Path, tests: list[str]) -> None:
+    """Write the coverage report of these tests. Whether they pass is asked of
+    them elsewhere."""
+    shutil.rmtree((root / REPORT).parent, ignore_errors=True)
+    (root / REPORT).parent.mkdir(parents=True)
+    coverage = sys.executable, "-m", "coverage"
+    for words in (
+        ("run", "-m", *PYTEST, *tests),
+        ("combine", "--quiet"),
+        ("json", "--quiet"),
+    ):
+        subprocess.run([*coverage, *words], cwd=root)
+
+
 def durations(root: Path) -> Counter[str]:
     """Seconds that each test file took when it was last reported."""
     found: Counter[str] = Counter()
@@ -155,7 +221,8 @@ def durations(root: Path) -> Counter[str]:
 def main(paths: list[str]) -> int:
     """Run them; the exit code is that of the first that fails."""
     root = Path.cwd()
-    chosen = affected(root, paths or changed(root))
+    paths = paths or changed(root)
+    chosen = affected(root, paths)
     for name, these in ("tests", chosen.tests), ("blocks of", chosen.blocks):
         print(f"{name}: {', '.join(these) or 'none'}", flush=True)
     if chosen.left:
@@ -167,6 +234,11 @@ def main(paths: list[str]) -> int:
     calls += [("pytest", *one.split()) for one in chosen.tests if " " in one]
     calls += [(*PYTEST, *BLOCKS, *chosen.blocks)] if chosen.blocks else []
     codes = [subprocess.run(call).returncode for call in calls]
+    if asked := changed_includes(root, paths):
+        problems = unrun_lines(root, asked)
+        for problem in problems:
+            print(problem)
+        codes.append(bool(problems))
     return next(filter(None, codes), 0)
 
 

@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error)
         return 1
     if questions and not reports:
-        print(f"{folder} holds no report: run `make test-code test-more`")
+        print(f"{folder} holds no report: run `make evidence`")
         return 1
     found = [line for one in questions for line in missing(one)]
     found += [line for one in questions for line in unproven(one, ended)]

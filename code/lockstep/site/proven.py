@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("reports", type=Path, nargs="?", default=REPORTS)
     folder = parser.parse_args(arguments).reports
     if not (reports := sorted(folder.glob("*.xml"))):
-        print(f"{folder} holds no report: run `make test-code test-more`")
+        print(f"{folder} holds no report: run `make evidence`")
         return 1
     written = (place.glob("*.yml") for place in (CORE, ROUNDS))
     pages = sorted(chain((ROOT / "docs").rglob("*.md"), *written))

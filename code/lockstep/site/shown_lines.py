@@ -32,13 +32,20 @@ MARK = "# gpu"
 Lines = dict[Path, set[int]]
 
 
-def unrun(root: Path, report: Path, gpu_record: Path) -> Iterator[str]:
+def unrun(
+    root: Path,
+    report: Path,
+    gpu_record: Path,
+    only: Iterable[tuple[Path, Include]] | None = None,
+) -> Iterator[str]:
     """Name each shown statement that neither a test nor a GPU's record ran.
 
     Args:
         root: the folder of `mkdocs.yml`.
         report: what `coverage json` wrote.
         gpu_record: what `record` wrote on a GPU; it may be absent.
+        only: the includes that are asked about, each with its page; all of
+            the site if that is None.
     """
     ran, missed = read_report(root, report)
     on_gpu = (
@@ -46,7 +53,7 @@ def unrun(root: Path, report: Path, gpu_record: Path) -> Iterator[str]:
         if gpu_record.exists()
         else {}
     )
-    for page, include in shown(root):
+    for page, include in shown(root) if only is None else only:
         source = root / include.path
         place = f"{page.relative_to(root)}: {include}"
         if source not in ran:

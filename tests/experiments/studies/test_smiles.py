@@ -80,14 +80,13 @@ def test_the_order_is_found_at_once_and_whole() -> None:
     assert found["n"] == 10**9
     assert found["missing"] == 0
     assert found["lists"] == 10**8
-    assert found["keyed"]["seconds"] < 0.1
-    assert found["seek"] < 0.1
     first = f"{found['keyed']['seconds'] * 1e3:.0f} ms"
     size = f"{found['keyed']['bytes'] / 2**20:.0f} MiB"
     assert said(f"first batch after {first} and {size}")
     assert said(f"of the epoch takes {found['seek'] * 1e3:.1f} ms")
     theirs = found["torch"]
     seconds, size = theirs["seconds"], theirs["bytes"] / 2**30
+    assert 100 * max(found["keyed"]["seconds"], found["seek"]) < seconds
     assert said(f"took {seconds:.1f} s and {size:.1f} GiB at 10⁸")
 
 
