@@ -1,5 +1,4 @@
-"""MkDocs hooks: figures, questions, Mermaid and room for its diagrams,
-notebooks, policy."""
+"""MkDocs hooks: figures, questions, diagrams, notebooks, policy."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import gc
 import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
+from itertools import count
 from json import dumps
 from pathlib import Path
 
@@ -41,13 +41,12 @@ from lockstep.site import (
     questions,
     rounds,
 )
-from lockstep.site.diagrams import Ahead, size
+from lockstep.site.diagrams import Ahead, picture
 from lockstep.site.freshness import outdate
 from lockstep.site.pictures import chart
 from lockstep.site.policy import protect
 from lockstep.site.tables import stackable
 
-_MERMAID = "mermaid/dist/mermaid.esm.min.mjs"
 _MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
 _CARDS = "ts-fsrs/dist/index.mjs"
 _DIAGRAM = re.compile(
@@ -83,15 +82,15 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Refuse to build without what a browser gets, before the last build is
     removed. Code is set in fewer tokens."""
     STANDARD_TYPES.update(dict.fromkeys(_UNCOLORED, ""))
-    for name in (_MERMAID, f"{_MICROPYTHON}/micropython.mjs", _CARDS):
+    for name in (f"{_MICROPYTHON}/micropython.mjs", _CARDS):
         if not (_modules(config) / name).is_file():
             package = name.rpartition("/")[0].removesuffix("/dist")
             raise PluginError(
                 f"node_modules has no {package}: run `make serve`, or `npm ci`"
             )
     notebook_pages.prepare(config)
-    # It would parse each page with a diagram, and write settings into it for a
-    # loader that ours takes the place of. Its fence is what we use.
+    # It would parse each page that says `mermaid`, to load what draws in a
+    # browser. Its fence is what we use.
     mermaid2 = config.plugins["mermaid2"]
     config.plugins.events["post_page"].remove(mermaid2.on_post_page)
     return config
@@ -99,17 +98,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 @event_priority(100)  # mkdocs-jupyter makes pages of the notebooks after it
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Publish the notebooks; Mermaid's ES modules; the planner's files, and
-    MicroPython to run them; what schedules cards; with the licenses.
+    """Publish the notebooks; the planner's files, and MicroPython to run them;
+    what schedules cards; with the licenses.
     Publish the recorded traces. Add the pages that are made at build time."""
     api.publish(files, config)
     modules = _modules(config)
-    entry = modules / _MERMAID
-    chunks = sorted(entry.parent.glob("chunks/mermaid.esm.min/*.mjs"))
-    for path in (entry, *chunks, modules / "mermaid" / "LICENSE"):
-        inside = path.relative_to(modules / "mermaid").as_posix()
-        inside = inside.removeprefix("dist/")
-        _publish(files, config, f"assets/mermaid/{inside}", path)
     for name in ("micropython.mjs", "micropython.wasm", "package.json"):
         path = modules / _MICROPYTHON / name
         _publish(files, config, f"assets/micropython/{name}", path)
@@ -205,10 +198,26 @@ def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
         raise PluginError(f"llms.txt: {error}") from None
 
 
+@event_priority(100)  # search reads the page after it
 def on_page_context(context: object, page: Page, **_: object) -> None:
-    """Reserve the height of each diagram, so that drawing it moves no text: as
-    late as this, since most have been drawn by now."""
-    page.content = _DIAGRAM.sub(_reserve, page.content or "")
+    """Put each diagram's drawing in its place: as late as this, since most have
+    been drawn by now.
+
+    Raises:
+        PluginError: a diagram has a syntax error.
+    """
+    numbers = count(1)
+
+    def drawn(found: re.Match[str]) -> str:
+        _drawings.wait(source := found["source"])
+        return picture(source, f"diagram-{next(numbers)}")
+
+    try:
+        page.content = _DIAGRAM.sub(drawn, page.content or "")
+    except RuntimeError as error:
+        raise PluginError(
+            f"{page.file.src_uri}: a diagram has a syntax error: {error}"
+        ) from None
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
@@ -260,13 +269,3 @@ def _modules(config: MkDocsConfig) -> Path:
 
 def _publish(files: Files, config: MkDocsConfig, uri: str, path: Path) -> None:
     files.append(File.generated(config, uri, abs_src_path=str(path)))
-
-
-def _reserve(match: re.Match[str]) -> str:
-    _drawings.wait(match["source"])
-    try:
-        width, height = size(match["source"])
-    except RuntimeError as error:
-        raise PluginError(f"a diagram has a syntax error: {error}") from None
-    box = f"--width: {width:.0f}px; --ratio: {width:.0f} / {height:.0f}"
-    return f'<div class="diagram" style="{box}">{match[0]}</div>'
