@@ -30,7 +30,7 @@ from lockstep.exercises.bugs import bugs
 from lockstep.experiments.benchmarks import timeline
 from lockstep.explore import page as explore_page
 from lockstep.practice import estimates
-from lockstep.practice.figures import computed
+from lockstep.practice.figures import ENVIRONMENT, computed
 from lockstep.site import (
     api,
     checked,
@@ -43,6 +43,12 @@ from lockstep.site import (
 )
 from lockstep.site.diagrams import Ahead, picture
 from lockstep.site.freshness import outdate
+from lockstep.site.kept import (
+    Navigation,
+    Store,
+    keep_compiled,
+    keep_highlighted,
+)
 from lockstep.site.pictures import chart
 from lockstep.site.policy import protect
 from lockstep.site.tables import stackable
@@ -61,6 +67,7 @@ _COLAB = "https://colab.research.google.com/github"
 _BRANCH = "main"  # what is published is built from it
 _serving = _dirty = False
 _drawings = Ahead()
+_stores: list[Store] = []
 _BUTTONS = """
 
 [Open in Colab]({colab}){{ .md-button }}
@@ -89,6 +96,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 f"node_modules has no {package}: run `make serve`, or `npm ci`"
             )
     notebook_pages.prepare(config)
+    kept = _root(config) / ".cache"
+    kept.mkdir(exist_ok=True)
+    code = Store(kept / "code.pickle", "pygments", "pymdown-extensions")
+    texts = Store(kept / "texts.pickle", "jinja2")
+    keep_highlighted(code)
+    keep_compiled(texts, ENVIRONMENT)
+    _stores[:] = code, texts
     # It would parse each page that says `mermaid`, to load what draws in a
     # browser. Its fence is what we use.
     mermaid2 = config.plugins["mermaid2"]
@@ -190,8 +204,9 @@ def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
     theme's compiled templates from build to build."""
     made_by = f"jinja2-{version('jinja2')}-mkdocs-{version('mkdocs')}"
     kept = _root(config) / ".cache" / made_by
-    kept.mkdir(parents=True, exist_ok=True)
+    kept.mkdir(exist_ok=True)
     env.bytecode_cache = FileSystemBytecodeCache(str(kept))
+    Navigation(x.page for x in files if x.page).install(env)
     try:
         llms.publish(files, config)
     except ValueError as error:
@@ -230,6 +245,8 @@ def on_post_build(config: MkDocsConfig) -> None:
     """Give the pages their Content-Security-Policy. `mkdocs serve` writes a
     script of its own into each, so that it can reload them: none there."""
     _drawings.end()
+    for store in _stores:
+        store.close()
     if not _serving:
         protect(Path(config.site_dir))
 
