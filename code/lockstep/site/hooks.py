@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
@@ -79,10 +80,11 @@ _BUTTONS = """
 
 def on_startup(command: str, dirty: bool) -> None:
     """Note whether the pages are for publishing, and whether all are built.
-    Look for garbage less often: a build makes little, of very many objects."""
+    Look for garbage less often, or never where the process ends with the build:
+    a build makes little, of very many objects."""
     global _serving, _dirty
     _serving, _dirty = command == "serve", dirty
-    gc.set_threshold(20_000, 20, 100)
+    gc.set_threshold(20_000 if _serving else 0, 20, 100)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -149,6 +151,9 @@ def on_page_markdown(
         PluginError: a figure cannot be planned, a mark names what is not
             there, or there is no such notebook.
     """
+    # mkdocstrings puts random words for links into code before it is highlighted.
+    # They are the same in each build, or no block would be found again.
+    random.seed(page.file.src_uri)
     sources = f"{config.repo_url or ''}/blob/{_BRANCH}"
     _, _, repository = (config.repo_url or "").rpartition("github.com/")
     colab = f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/labs"

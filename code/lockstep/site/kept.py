@@ -1,8 +1,8 @@
 """What a build would make more than once, or has made before.
 
 Material renders the whole navigation for each page. In each build pymdownx
-highlights each block of code, and Jinja compiles each text with figures. All that
-is a fifth of a build.
+highlights each block of code, and Jinja compiles each text with figures. All
+that is a fifth of a build.
 """
 
 from __future__ import annotations
