@@ -151,8 +151,8 @@ def on_page_markdown(
         PluginError: a figure cannot be planned, a mark names what is not
             there, or there is no such notebook.
     """
-    # mkdocstrings puts random words for links into code before it is highlighted.
-    # They are the same in each build, or no block would be found again.
+    # mkdocstrings puts random words into code and has it highlighted. Here they
+    # are the same in each build, so that its blocks are found again.
     random.seed(page.file.src_uri)
     sources = f"{config.repo_url or ''}/blob/{_BRANCH}"
     _, _, repository = (config.repo_url or "").rpartition("github.com/")
