@@ -26,7 +26,7 @@ from .conftest import ROOT, SPECIMEN, Site
 
 SCHEMES = {"light": "default", "dark": "slate"}
 PHONE: Any = {"width": 360, "height": 800}
-FIRST_LOAD = 350_000  # bytes that travel, but for what draws diagrams
+FIRST_LOAD = 350_000  # bytes that travel, but for the explorables' Python
 # A page of each kind: every template, and whatever only some pages have. They
 # stand for all on every day but one of a week.
 SAMPLE = {
@@ -68,17 +68,7 @@ FLAGS = (
     "--disable-sync",
     "--no-first-run",
 )
-# Material draws a diagram into a closed shadow root; open it to look inside.
-# What the page measures before anything is drawn is kept to compare with.
 INIT = """
-const attach = Element.prototype.attachShadow;
-Element.prototype.attachShadow = function (options) {
-  return attach.call(this, { ...options, mode: "open" });
-};
-const heights = () => [...document.querySelectorAll(".diagram")]
-  .map((box) => Math.round(box.getBoundingClientRect().height));
-addEventListener("DOMContentLoaded", () => { window.reserved = heights(); });
-window.heights = heights;
 window.shift = 0;
 new PerformanceObserver((list) => {
   for (const { value } of list.getEntries()) window.shift += value;
@@ -130,14 +120,7 @@ class Visit:
 
     def open(self, address: str) -> Page:
         self.page.goto(self.site.address + address)
-        self.drawn()
         return self.page
-
-    def drawn(self) -> None:
-        """Begin to read, so that every diagram of the page becomes a drawing,
-        and wait for the last."""
-        self.page.evaluate("dispatchEvent(new Event('scroll'))")
-        self.page.locator("pre.mermaid").first.wait_for(state="detached")
 
     def until(self, condition: str, given: Any = None) -> None:
         """Wait for a condition, a function in JavaScript, as the page's policy
@@ -160,7 +143,6 @@ class Visit:
         """Each page's address and HTML, once a click has led there."""
         pages = self.pages(whole)
         self.open("plain/")
-        assert not any("mermaid/" in url for url in self.requests)
         self.page.evaluate("window.kept = true")
         for address, html in [*pages.items(), ("plain/", pages["plain/"])]:
             # By script, since on a phone the links wait in a drawer, and not
@@ -178,19 +160,18 @@ class Visit:
                 "(to) => document.querySelector('[rel=canonical]').href === to",
                 self.site.address + address,
             )
-            self.drawn()
             yield address, html
         assert self.page.evaluate("window.kept"), "a page was loaded anew"
 
     def weight(self) -> int:
-        """Bytes that came with the page, as they travel, but for what draws its
-        diagrams and for the Python that answers in its explorables."""
+        """Bytes that came with the page, as they travel, but for the Python of
+        its explorables."""
         local = self.site.address
         paths = {
             url.removeprefix(local).partition("?")[0]
             for url in self.requests
             if url.startswith(local)
-            and not re.search(r"/assets/(mermaid/|micropython/|python-)", url)
+            and not re.search(r"/assets/(micropython/|python-)", url)
         }
         files = [
             self.site.folder / path / "index.html"
@@ -231,9 +212,7 @@ def test_every_page_loads_clean_and_light_and_keeps_its_place(
 def loads_clean(visit: Visit, address: str, html: str) -> None:
     visit.requests.clear()
     page = visit.open(address)
-    assert drawings(page) == html.count('class="mermaid"')
-    reserved, now = page.evaluate("[window.reserved, heights()]")
-    assert now == reserved, "a diagram moved the text"
+    assert drawings(page) == html.count('<div class="diagram">')
     visit.assert_clean(address)
     assert visit.site.address + INDEX not in visit.requests
     assert visit.weight() <= FIRST_LOAD
@@ -316,17 +295,28 @@ def test_instant_navigation_is_clean_and_every_page_accessible(
                 body = page.locator("body")
                 shown = body.get_attribute("data-md-color-scheme")
                 assert shown == SCHEMES[scheme]
-                assert drawings(page) == html.count('class="mermaid"')
+                assert drawings(page) == html.count('<div class="diagram">')
                 page.evaluate(UNFOLD)
                 assert violations(page, scheme) == []
-        assert any("mermaid/" in url for url in visit.requests)
         visit.assert_clean("after them all")
 
 
 def drawings(page: Page) -> int:
+    """How many diagrams of the page are seen: with room, and edges in the color
+    of its scheme."""
     return page.evaluate(
-        """[...document.querySelectorAll(".diagram > div.mermaid")]
-           .filter((d) => d.shadowRoot.querySelector("svg")).length"""
+        """[...document.querySelectorAll(".diagram > svg")].filter((svg) => {
+          const edge = svg.querySelector("[marker-end]");
+          const color = getComputedStyle(document.body)
+            .getPropertyValue("--md-code-fg-color");
+          const probe = svg.parentElement.appendChild(
+            document.createElement("i"));
+          probe.style.color = color;
+          const expected = getComputedStyle(probe).color;
+          probe.remove();
+          return svg.getBoundingClientRect().height > 50
+            && getComputedStyle(edge).stroke === expected;
+        }).length"""
     )
 
 
@@ -419,8 +409,8 @@ SMALLEST_TEXT = """
   const size = (e) => parseFloat(getComputedStyle(e).fontSize);
   const least = (found) => Math.min(100, ...found);
   const all = (root, query) => [...root.querySelectorAll(query)].filter(shown);
-  const drawn = [...document.querySelectorAll("div.mermaid")]
-    .map((d) => d.shadowRoot.querySelector("svg"));
+  const drawn = [...document.querySelectorAll(".diagram > svg")]
+    .filter(shown);
   return {
     prose: least(all(document, "article > p, article > ul > li").map(size)),
     code: least(all(document, "article pre > code").map(size)),

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
+import mermaidx
+import psutil
 import pytest
+from bs4 import BeautifulSoup
 
 from lockstep.site import diagrams, hooks
 from lockstep.site.check import problems
@@ -145,6 +150,7 @@ def test_what_was_drawn_before_changes_no_size() -> None:
         with suppress(RuntimeError):
             diagrams._drawn(other)
         assert boxes(diagrams._drawn(DIAGRAM)) == alone
+    assert boxes(mermaidx.render(DIAGRAM).svg()) == alone
 
 
 def boxes(svg: str) -> list[str]:
@@ -161,11 +167,53 @@ def test_a_diagram_is_drawn_ahead_by_a_process_that_ends(
     monkeypatch.setattr(diagrams, "_drawn", None)  # not here
     monkeypatch.setattr(hooks, "_drawings", ahead := diagrams.Ahead())
     ahead.ask(new := f"{DIAGRAM}\n  B --> {tmp_path.name}")
-    drawer = ahead._drawer
-    assert drawer
+    ahead.ask(wrong := "flowchart TD\n  A[not closed")
+    assert ahead._pool
+    drawers = [*ahead._pool._processes.values()]
     ahead.wait(new)
     assert diagrams.size(new) > (0, 0)
-    ahead.ask(f"{new}2")
+    with pytest.raises(RuntimeError, match="Parse error"):
+        ahead.wait(wrong)
     hooks.on_build_error()
-    assert drawer.returncode is not None
-    ahead.wait(f"{new}2")  # nobody draws it: that is for who asks
+    assert drawers
+    assert not any(drawer.is_alive() for drawer in drawers)
+
+
+def test_who_draws_ahead_ends_with_who_asks(tmp_path: Path) -> None:
+    asks = tmp_path / "asks.py"
+    asks.write_text(
+        "import os\n"
+        "from lockstep.site import diagrams\n"
+        "if __name__ == '__main__':\n"
+        "    ahead = diagrams.Ahead()\n"
+        f"    ahead.ask({DIAGRAM!r})\n"
+        f"    ahead.wait({DIAGRAM!r})\n"
+        "    print(*ahead._pool._processes, flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, asks], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == -9, ended.stderr
+    for pid in map(int, ended.stdout.split()):
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).wait(30)
+
+
+def test_a_drawing_has_neither_colors_nor_ids_of_its_own() -> None:
+    html = diagrams.picture(f"{DIAGRAM}\n  B -.-> C[wide\nlabel]", "one")
+    svg = BeautifulSoup(html, "html.parser").select_one(".diagram > svg")
+    assert svg is not None
+    assert svg["role"] == "img"
+    assert svg["aria-labelledby"] == "one-title one-desc"
+    assert svg.find(id="one-title").get_text() == "Two ranks"  # type: ignore[union-attr]
+    assert svg.find(id="one-desc").get_text().endswith("to rank 1.")  # type: ignore[union-attr]
+    labels = [label.get_text("|") for label in svg.select(".nodeLabel")]
+    assert labels == ["Rank 0", "Rank 1", "wide|label"]
+    [marker] = svg.select("marker")
+    for edge in svg.select(".flowchart-link"):
+        assert edge["marker-end"] == f"url(#{marker['id']})"
+    assert not re.search(r"my-svg|data-|style|#[0-9a-f]{3}", html)
+    assert html.replace("one-", "two-") == diagrams.picture(
+        f"{DIAGRAM}\n  B -.-> C[wide\nlabel]", "two"
+    )

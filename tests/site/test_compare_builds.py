@@ -37,6 +37,19 @@ def test_markup_that_no_reader_sees_is_no_difference(tmp_path: Path) -> None:
     assert compare(tmp_path, PAGE, other) == []
 
 
+def test_a_diagram_is_no_difference_drawn_or_not(tmp_path: Path) -> None:
+    drawn = '<div class="diagram"><svg><text>A</text></svg></div></article>'
+    source = '<pre class="mermaid"><code>flowchart TD</code></pre></article>'
+    assert (
+        compare(
+            tmp_path,
+            PAGE.replace("</article>", drawn),
+            PAGE.replace("</article>", source),
+        )
+        == []
+    )
+
+
 @pytest.mark.parametrize(
     ("was", "becomes", "named"),
     [

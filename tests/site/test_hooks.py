@@ -35,21 +35,33 @@ def test_missing_node_modules_is_one_clear_line(scratch: Path) -> None:
     result = run("mkdocs", "build", "--strict", cwd=scratch)
     assert result.returncode != 0
     assert "Traceback" not in result.stderr
-    [line] = [x for x in result.stderr.splitlines() if "no mermaid:" in x]
+    [line] = [x for x in result.stderr.splitlines() if "no @micropython/" in x]
     assert "`make serve`" in line
     assert "`npm ci`" in line
     assert built.exists(), "the last build is gone"
 
 
 @pytest.mark.xdist_group("site")
-def test_build_publishes_mermaid(site: Site, node_modules: Path) -> None:
-    assets = site.folder / "assets" / "mermaid"
-    dist = node_modules / "mermaid" / "dist"
-    entry = "mermaid.esm.min.mjs"
-    assert (assets / entry).read_bytes() == (dist / entry).read_bytes()
-    assert (assets / "LICENSE").is_file()
-    chunks = {p.name for p in assets.glob("chunks/*/*")}
-    assert chunks == {p.name for p in dist.glob("chunks/*.esm.min/*.mjs")}
+def test_a_page_holds_the_drawing_of_each_diagram_and_no_script_draws(
+    site: Site,
+) -> None:
+    assert not list(site.folder.rglob("*mermaid*"))
+    pages = site.pages()
+    for address, html in pages.items():
+        assert 'class="mermaid"' not in html, address
+        if '<div class="diagram">' not in html:
+            continue
+        ids = re.findall(r'\sid="([^"]+)"', html)
+        assert len(ids) == len(set(ids)), address
+        for svg in BeautifulSoup(html, "html.parser").select(".diagram > svg"):
+            assert svg["role"] == "img"
+            for name in str(svg["aria-labelledby"]).split():
+                told = svg.find(id=name)
+                assert told, address
+                assert told.get_text(strip=True), address
+            assert svg.select("marker"), address
+            assert not svg.select("style, [style]"), address
+    assert pages["handbook/"].count('<div class="diagram">') > 1
 
 
 @pytest.mark.xdist_group("site")
@@ -91,13 +103,17 @@ def test_a_token_of_code_is_set_apart_where_it_has_a_color(site: Site) -> None:
     assert not re.search('<span class="[nopw]">|<span id="__span', html)
 
 
-def test_diagram_keeps_room_of_its_size(
+def test_search_reads_a_diagrams_words_and_not_its_syntax(
     scratch: Path, node_modules: Path
 ) -> None:
     html = built(scratch)
-    [diagram] = re.finditer(r'<pre\s+class="mermaid">', html)
-    start = html.index('<div class="diagram" style="--width: ')
-    assert start < diagram.start() < start + 150
+    [svg] = BeautifulSoup(html, "html.parser").select(".diagram > svg")
+    index = scratch / "site" / "search" / "search_index.json"
+    found = " ".join(index.read_text("utf-8").split("\\n"))
+    for said in svg.select("title, desc, foreignObject"):
+        assert said.get_text(strip=True) in found
+    assert "flowchart" not in found
+    assert "accTitle" not in found
 
 
 def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(

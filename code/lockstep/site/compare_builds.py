@@ -26,10 +26,10 @@ BLOCKS = [
     *("figcaption", "hr", "li", "p", "pre", "summary", "table", "td", "th"),
 ]
 # What themes and our hooks add to a page: permalinks, buttons, source dates,
-# and what nobody reads.
+# what nobody reads, and diagrams, which only our hooks draw.
 ADDED = (
     ".headerlink, .md-content__button, .md-source-file, .notebook, .linenos,"
-    " script, style, template"
+    " script, style, template, .diagram, .mermaid"
 )
 
 

@@ -1,29 +1,29 @@
-"""Mermaid diagrams, laid out by the real Mermaid without a browser.
+"""Mermaid diagrams, drawn by the real Mermaid without a browser.
 
-    python -m lockstep.site.diagrams
-
-draws those that it is told of, each a line of JSON on its input, and answers
-with a line for each that is done.
+A page holds the drawing itself, as SVG. Its colors and its type come from
+`docs/assets/diagrams.css`, so one drawing serves both schemes and paper.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
+from multiprocessing import get_context, parent_process
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from signal import SIG_IGN, SIGINT, signal
 from tempfile import NamedTemporaryFile
-from typing import Any
+from threading import Thread
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from mermaidx.engines import quickjs_engine
 
-# A drawing takes a third of a second, so it is kept from build to build.
+# A drawing takes a quarter of a second, so it is kept from build to build.
 CACHE = Path(".cache/diagrams")
 
 # What Mermaid makes of `accTitle` and `accDescr`, for who listens to a page.
@@ -31,20 +31,21 @@ _READ_ALOUD = {"accTitle": "title", "accDescr": "desc"}
 # A phone of 360 CSS pixels leaves 356 for a diagram, and labels of 16 may
 # shrink to 12.
 WIDEST = 356 * 16 / 12
+# What a drawing refers to by its id. Mermaid defines more than it uses.
+_REFERRED_TO = ("filter", "marker", "symbol")
 
 
 class _Engine(quickjs_engine.Engine):
-    """Mermaid, loaded once.
+    """Mermaid, loaded once for all drawings of a process.
 
-    mermaidx loads it anew for each drawing, which takes longer than to draw, so
-    that elements are numbered from one. No size depends on their numbers.
+    `mermaidx.render` is the public way, but loads Mermaid anew for each
+    drawing. That takes 0.45 s of the processor, and drawing takes 0.3 s: over
+    a hundred diagrams it would be half of the whole build. If mermaidx renames
+    this method, drawing becomes slower and nothing else changes.
     """
 
-    _ctx: Any = None
-
     def _ensure_fresh_context(self) -> None:
-        if self._ctx is None:
-            self._ctx = self._build_context()
+        """Keep the context that `start` has made."""
 
 
 _ENGINE = _Engine()
@@ -52,7 +53,7 @@ _ENGINE = _Engine()
 
 @cache
 def draw(source: str) -> str:
-    """The diagram as SVG.
+    """Return the diagram as Mermaid draws it, a whole SVG document.
 
     Raises:
         RuntimeError: it has a syntax error.
@@ -69,16 +70,16 @@ def draw(source: str) -> str:
 
 
 def _drawn(source: str) -> str:
-    how = ("default", None, None)  # theme, settings, styles
-    _ENGINE.start()
-    with suppress(RuntimeError):
-        return _ENGINE.render_svg(source, *how)
-    _ENGINE.close()  # if an earlier drawing left something behind, it is gone
     _ENGINE.start()
     try:
-        return _ENGINE.render_svg(source, *how)
-    finally:
-        _ENGINE.close()
+        return _ENGINE.render_svg(source, "default", None, None)
+    except RuntimeError:
+        _ENGINE.close()  # an earlier drawing may have left something behind
+        _ENGINE.start()
+        try:
+            return _ENGINE.render_svg(source, "default", None, None)
+        finally:
+            _ENGINE.close()
 
 
 def _kept(source: str) -> Path:
@@ -87,47 +88,141 @@ def _kept(source: str) -> Path:
 
 
 class Ahead:
-    """Draws diagrams in another process, while this one goes on to the next
-    page. What fails there is drawn once more by who asks for it."""
+    """Draws diagrams in other processes, while this one builds the pages."""
 
     def __init__(self) -> None:
-        self._drawer: Popen[str] | None = None
-        self._asked: list[str] = []
+        self._pool: ProcessPoolExecutor | None = None
+        self._asked: dict[str, Future[str]] = {}
 
     def ask(self, source: str) -> None:
         """Have a diagram drawn, unless it is kept."""
         if _kept(source).exists() or source in self._asked:
             return
-        if self._drawer is None:
-            # It ends with its input, and so with this process; of the keys that
-            # interrupt this one it hears nothing.
-            self._drawer = Popen(
-                [sys.executable, "-m", "lockstep.site.diagrams"],
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                text=True,
-                process_group=0,
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                min(4, os.cpu_count() or 1), get_context("spawn"), _follow
             )
-        assert self._drawer.stdin
-        with suppress(BrokenPipeError):
-            print(json.dumps(source), file=self._drawer.stdin, flush=True)
-        self._asked.append(source)
+        self._asked[source] = self._pool.submit(draw, source)
 
     def wait(self, source: str) -> None:
-        """Return when a diagram that was asked for is drawn."""
-        while source in self._asked:
-            assert self._drawer
-            assert self._drawer.stdout
-            self._drawer.stdout.readline()
-            self._asked.pop(0)
+        """Return when a diagram that was asked for is drawn.
+
+        Raises:
+            RuntimeError: it has a syntax error.
+        """
+        try:
+            if source in self._asked:
+                self._asked.pop(source).result()
+        except BrokenExecutor:
+            draw(source)
 
     def end(self) -> None:
         """Draw no more."""
-        if self._drawer is not None:
-            with self._drawer:  # waits for its end
-                self._drawer.terminate()
-        self._drawer, self._asked = None, []
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._pool, self._asked = None, {}
+
+
+def _follow() -> None:
+    """End with the process that asks, which alone hears the keyboard."""
+    signal(SIGINT, SIG_IGN)
+    parent = parent_process()
+    assert parent
+
+    def end() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=end, daemon=True).start()
+
+
+def picture(source: str, name: str) -> str:
+    """Return the diagram as an element of a page.
+
+    Args:
+        source: The diagram in Mermaid's language.
+        name: Begins each id in the drawing; no other diagram of the page may
+            have it.
+
+    Raises:
+        RuntimeError: the diagram has a syntax error.
+    """
+    drawn = draw(source)
+    svg = ElementTree.fromstring(drawn)
+    for element in svg.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    used = re.findall(r"url\(#([^)]+)\)", drawn)
+    ids = {old: f"{name}-{n}" for n, old in enumerate(dict.fromkeys(used))}
+    _tidy(svg, ids)
+    for tag in _READ_ALOUD.values():
+        if (said := svg.find(tag)) is not None:
+            said.set("id", f"{name}-{tag}")
+    width, height = size(source)
+    box, kind = svg.attrib["viewBox"], svg.get("class", "sequence")
+    svg.attrib.clear()
+    svg.attrib |= {
+        "class": kind,
+        "viewBox": box,
+        "width": f"{width:.0f}",
+        "height": f"{height:.0f}",
+        "role": "img",
+        "aria-labelledby": f"{name}-title {name}-desc",
+    }
+    html = ElementTree.tostring(svg, "unicode")
+    return f'<div class="diagram">{html}</div>'
+
+
+def _tidy(parent: Element, ids: dict[str, str]) -> None:
+    """Leave out what a page does not need, and rename ids."""
+    for child in list(parent):
+        _tidy(child, ids)
+        if _is_idle(child, ids):
+            parent.remove(child)
+            continue
+        style = child.attrib.pop("style", "")
+        if child.tag == "div":
+            child.attrib.clear()
+            if "break-spaces" in style:
+                child.set("class", "wrapped")
+        elif child.tag == "span" and [part.tag for part in child] == ["p"]:
+            [paragraph] = child
+            child.text, child[:] = paragraph.text, list(paragraph)
+        else:
+            child.attrib = dict(_attributes(child, style, ids))
+        if child.tag in ("title", "desc", "foreignObject", "text"):
+            child.tail = "\n"  # or search would join their words
+
+
+def _is_idle(element: Element, ids: dict[str, str]) -> bool:
+    if element.tag in _REFERRED_TO:
+        return element.get("id") not in ids
+    if element.tag in ("g", "defs"):
+        return not len(element)
+    if element.tag == "foreignObject":
+        return element.get("width") == "0"
+    return element.tag == "style" or (
+        element.tag == "rect" and "width" not in element.attrib
+    )
+
+
+def _attributes(
+    element: Element, style: str, ids: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """What a drawing shows, with styles as attributes, which a page's own
+    styles can overrule."""
+    for key, value in element.attrib.items():
+        if key == "class":
+            yield key, " ".join(dict.fromkeys(value.split()))
+        elif key == "id" and value in ids:
+            yield key, ids[value]
+        elif key.startswith("marker-"):
+            yield key, re.sub(r"#([^)]+)", lambda m: f"#{ids[m[1]]}", value)
+        elif key not in ("id", "name") and not key.startswith("data-"):
+            yield key, value
+    for declared in style.split(";"):
+        key, _, value = declared.partition(":")
+        if value:
+            yield key.strip(), value.strip()
 
 
 def size(source: str) -> tuple[float, float]:
@@ -160,16 +255,3 @@ def violations(source: str) -> Iterator[str]:
     for name, tag in _READ_ALOUD.items():
         if not re.search(rf"<{tag}\b[^>]*>\s*[^<\s]", svg):
             yield f"the diagram has no {name}"
-
-
-def main() -> int:
-    """Draw what comes in, until no more does."""
-    for line in sys.stdin:
-        with suppress(RuntimeError):
-            draw(json.loads(line))
-        print(flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

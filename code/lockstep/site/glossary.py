@@ -93,7 +93,7 @@ def marked(html: str) -> str:
         return f'<abbr title="{escape(one.means)}">{found[0]}</abbr>'
 
     return "".join(
-        pattern.sub(mark, text) if is_open else text
+        pattern.sub(mark, text) if is_open and not text.isspace() else text
         for text, is_open in _pieces(html)
     )
 

@@ -1,12 +1,13 @@
-"""MkDocs hooks: figures, questions, Mermaid and room for its diagrams,
-notebooks, policy."""
+"""MkDocs hooks: figures, questions, diagrams, notebooks, policy."""
 
 from __future__ import annotations
 
 import gc
+import random
 import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
+from itertools import count
 from json import dumps
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from lockstep.experiments.benchmarks import timeline
 from lockstep.explore import page as explore_page
 from lockstep.explore import planner_page
 from lockstep.practice import estimates
-from lockstep.practice.figures import computed
+from lockstep.practice.figures import ENVIRONMENT, computed
 from lockstep.site import (
     api,
     checked,
@@ -42,13 +43,18 @@ from lockstep.site import (
     questions,
     rounds,
 )
-from lockstep.site.diagrams import Ahead, size
+from lockstep.site.diagrams import Ahead, picture
 from lockstep.site.freshness import outdate
+from lockstep.site.kept import (
+    Navigation,
+    Store,
+    keep_compiled,
+    keep_highlighted,
+)
 from lockstep.site.phone_tables import stackable
 from lockstep.site.pictures import chart
 from lockstep.site.policy import protect
 
-_MERMAID = "mermaid/dist/mermaid.esm.min.mjs"
 _MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
 _CARDS = "ts-fsrs/dist/index.mjs"
 _DIAGRAM = re.compile(
@@ -63,6 +69,7 @@ _COLAB = "https://colab.research.google.com/github"
 _BRANCH = "main"  # what is published is built from it
 _serving = _dirty = False
 _drawings = Ahead()
+_stores: list[Store] = []
 _BUTTONS = """
 
 [Open in Colab]({colab}){{ .md-button }}
@@ -74,25 +81,33 @@ _BUTTONS = """
 
 def on_startup(command: str, dirty: bool) -> None:
     """Note whether the pages are for publishing, and whether all are built.
-    Look for garbage less often: a build makes little, of very many objects."""
+    Look for garbage less often, or never where the process ends with the build:
+    a build makes little, of very many objects."""
     global _serving, _dirty
     _serving, _dirty = command == "serve", dirty
-    gc.set_threshold(20_000, 20, 100)
+    gc.set_threshold(20_000 if _serving else 0, 20, 100)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Refuse to build without what a browser gets, before the last build is
     removed. Code is set in fewer tokens."""
     STANDARD_TYPES.update(dict.fromkeys(_UNCOLORED, ""))
-    for name in (_MERMAID, f"{_MICROPYTHON}/micropython.mjs", _CARDS):
+    for name in (f"{_MICROPYTHON}/micropython.mjs", _CARDS):
         if not (_modules(config) / name).is_file():
             package = name.rpartition("/")[0].removesuffix("/dist")
             raise PluginError(
                 f"node_modules has no {package}: run `make serve`, or `npm ci`"
             )
     notebook_pages.prepare(config)
-    # It would parse each page with a diagram, and write settings into it for a
-    # loader that ours takes the place of. Its fence is what we use.
+    kept = _root(config) / ".cache"
+    kept.mkdir(exist_ok=True)
+    code = Store(kept / "code.pickle", "pygments", "pymdown-extensions")
+    texts = Store(kept / "texts.pickle", "jinja2")
+    keep_highlighted(code)
+    keep_compiled(texts, ENVIRONMENT)
+    _stores[:] = code, texts
+    # It would parse each page that says `mermaid`, to load what draws in a
+    # browser. Its fence is what we use.
     mermaid2 = config.plugins["mermaid2"]
     config.plugins.events["post_page"].remove(mermaid2.on_post_page)
     return config
@@ -100,17 +115,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 @event_priority(100)  # mkdocs-jupyter makes pages of the notebooks after it
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Publish the notebooks; Mermaid's ES modules; the planner's files, and
-    MicroPython to run them; what schedules cards; with the licenses.
+    """Publish the notebooks; the planner's files, and MicroPython to run them;
+    what schedules cards; with the licenses.
     Publish the recorded traces. Add the pages that are made at build time."""
     api.publish(files, config)
     modules = _modules(config)
-    entry = modules / _MERMAID
-    chunks = sorted(entry.parent.glob("chunks/mermaid.esm.min/*.mjs"))
-    for path in (entry, *chunks, modules / "mermaid" / "LICENSE"):
-        inside = path.relative_to(modules / "mermaid").as_posix()
-        inside = inside.removeprefix("dist/")
-        _publish(files, config, f"assets/mermaid/{inside}", path)
     for name in ("micropython.mjs", "micropython.wasm", "package.json"):
         path = modules / _MICROPYTHON / name
         _publish(files, config, f"assets/micropython/{name}", path)
@@ -143,6 +152,9 @@ def on_page_markdown(
         PluginError: a figure cannot be planned, a mark names what is not
             there, or there is no such notebook.
     """
+    # mkdocstrings puts random words into code and has it highlighted. Here they
+    # are the same in each build, so that its blocks are found again.
+    random.seed(page.file.src_uri)
     sources = f"{config.repo_url or ''}/blob/{_BRANCH}"
     _, _, repository = (config.repo_url or "").rpartition("github.com/")
     colab = f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/labs"
@@ -203,18 +215,35 @@ def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
     theme's compiled templates from build to build."""
     made_by = f"jinja2-{version('jinja2')}-mkdocs-{version('mkdocs')}"
     kept = _root(config) / ".cache" / made_by
-    kept.mkdir(parents=True, exist_ok=True)
+    kept.mkdir(exist_ok=True)
     env.bytecode_cache = FileSystemBytecodeCache(str(kept))
+    Navigation(x.page for x in files if x.page).install(env)
     try:
         llms.publish(files, config)
     except ValueError as error:
         raise PluginError(f"llms.txt: {error}") from None
 
 
+@event_priority(100)  # search reads the page after it
 def on_page_context(context: object, page: Page, **_: object) -> None:
-    """Reserve the height of each diagram, so that drawing it moves no text: as
-    late as this, since most have been drawn by now."""
-    page.content = _DIAGRAM.sub(_reserve, page.content or "")
+    """Put each diagram's drawing in its place: as late as this, since most have
+    been drawn by now.
+
+    Raises:
+        PluginError: a diagram has a syntax error.
+    """
+    numbers = count(1)
+
+    def drawn(found: re.Match[str]) -> str:
+        _drawings.wait(source := found["source"])
+        return picture(source, f"diagram-{next(numbers)}")
+
+    try:
+        page.content = _DIAGRAM.sub(drawn, page.content or "")
+    except RuntimeError as error:
+        raise PluginError(
+            f"{page.file.src_uri}: a diagram has a syntax error: {error}"
+        ) from None
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
@@ -227,6 +256,8 @@ def on_post_build(config: MkDocsConfig) -> None:
     """Give the pages their Content-Security-Policy. `mkdocs serve` writes a
     script of its own into each, so that it can reload them: none there."""
     _drawings.end()
+    for store in _stores:
+        store.close()
     if not _serving:
         protect(Path(config.site_dir))
 
@@ -266,13 +297,3 @@ def _modules(config: MkDocsConfig) -> Path:
 
 def _publish(files: Files, config: MkDocsConfig, uri: str, path: Path) -> None:
     files.append(File.generated(config, uri, abs_src_path=str(path)))
-
-
-def _reserve(match: re.Match[str]) -> str:
-    _drawings.wait(match["source"])
-    try:
-        width, height = size(match["source"])
-    except RuntimeError as error:
-        raise PluginError(f"a diagram has a syntax error: {error}") from None
-    box = f"--width: {width:.0f}px; --ratio: {width:.0f} / {height:.0f}"
-    return f'<div class="diagram" style="{box}">{match[0]}</div>'

@@ -18,10 +18,9 @@ PAPER = "A4"
 
 
 def printed(page: Page) -> bytes:
-    """The page in a tab as a PDF with an outline, its diagrams drawn."""
+    """The page in a tab as a PDF with an outline."""
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.locator("pre.mermaid").first.wait_for(state="detached")
     return page.pdf(
         format=PAPER, prefer_css_page_size=True, tagged=True, outline=True
     )

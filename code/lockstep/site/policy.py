@@ -23,14 +23,14 @@ _HEAD = re.compile(
 )
 # Only this site, and of its inline scripts only those that were built.
 # MicroPython runs in a worker, so no page may compile WebAssembly, and none
-# evaluates text. Mermaid writes `style` elements and attributes, whose text
-# differs from drawing to drawing, and a shadow root obeys the page's policy: so
-# styles stay open. The theme's icons are `data:` pictures. Of frames around the
+# evaluates text. Tables align their cells by `style` attributes; no page has a
+# `style` element. The theme's icons are `data:` pictures. Of frames around the
 # page a `meta` can say nothing.
 _RULES = {
     "default-src": "'none'",
     "script-src": "'self' {scripts}",
-    "style-src": "'self' 'unsafe-inline'",
+    "style-src": "'self'",
+    "style-src-attr": "'unsafe-inline'",
     "img-src": "'self' data:",
     "font-src": "'self'",
     "connect-src": "'self'",
