@@ -131,6 +131,6 @@ def test_all_cards_are_there(away: Away, clone: Path) -> None:
     ]
     moves = (clone / "docs/practice/mock-prompts.md").read_text("utf-8")
     many = len(questions) + moves.count("??? question")
-    deck = away.run("lockstep export anki deck.apkg")
-    assert f"{many} cards in deck.apkg" in deck
-    assert (away.folder / "deck.apkg").stat().st_size > 10_000
+    deck = away.run("lockstep export anki deck.txt")
+    assert f"{many} cards in deck.txt" in deck
+    assert (away.folder / "deck.txt").stat().st_size > 10_000
