@@ -288,7 +288,7 @@ lock: ## Renew constraints.txt: the newest versions that go together
 	    $(PYTHON) -m venv .cache/lock; \
 	    .cache/lock/bin/python -m pip install --upgrade pip; \
 	    .cache/lock/bin/python -m pip install '$(TORCH)'; \
-	    .cache/lock/bin/python -m pip install --editable '.[bio]' \
+	    .cache/lock/bin/python -m pip install --editable '.[all]' \
 	        --group site --group test --group bench --group notebook \
 	        --group canary --group door)
 	.cache/lock/bin/python -m pip freeze --all --exclude setuptools \
@@ -346,6 +346,6 @@ $(VENV)/.all: $(VENV)/.site
 	$(call quietly,all,Installing torch and the test tools (a minute or two), \
 	    npm ci --no-audit --no-fund & \
 	    $(PINNED) '$(TORCH)'; \
-	    $(PINNED) --group test --group bench --editable '.[bio]'; \
+	    $(PINNED) --group test --group bench --editable '.[all]'; \
 	    wait \$$!)
 	@touch $@

@@ -11,7 +11,8 @@ PROJECT = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
 PYTHON, NEWEST = "3.11", "3.13"  # what README says, and a test compares
 
 (pinned,) = re.findall(r"^torch==.+$", PINS, re.M)
-(lowest,) = (d for d in PROJECT["dependencies"] if d.startswith("torch>="))
+NEEDED = PROJECT["optional-dependencies"]["train"]
+(lowest,) = (d for d in NEEDED if d.startswith("torch>="))
 rows = [
     {"name": "lowest", "torch": lowest.replace(">", "="), "python": PYTHON},
     {"name": "pinned", "torch": pinned, "python": PYTHON},

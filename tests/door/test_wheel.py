@@ -67,10 +67,35 @@ def away(newcomer: Newcomer, clone: Path, built: tuple[Path, str]) -> Away:
     for command in (
         f"{python} -m venv {found.bin.parent}",
         f"{pip} '{torch}'",
-        f"{pip} {wheel}",
+        f"{pip} '{wheel}[cards,train]'",
     ):
         newcomer.must(command, found.folder)
     return found
+
+
+def test_readmes_first_line_installs_the_planner_and_no_torch(
+    newcomer: Newcomer, clone: Path
+) -> None:
+    """And an extra can be added where the package is, as the command says."""
+    readme = (clone / "README.md").read_text("utf-8")
+    lines = re.findall(r"^(pip install \S+)", readme, re.M)
+    python = newcomer.environ.get("PYTHON", "python")
+    folder = newcomer.folder / "light"
+    newcomer.must(f"{python} -m venv {folder}", clone)
+    path = f"{folder}/bin:{newcomer.environ['PATH']}"
+    newcomer.must(lines[0], clone, PATH=path)
+    said = newcomer.must(
+        "lockstep plan memory --params 7.5e9", folder, PATH=path
+    )
+    assert re.search(r"total bytes +120 GB", said)
+    assert "torch" not in newcomer.must("pip list", folder, PATH=path)
+    done = newcomer.run("lockstep export anki deck.txt", folder, PATH=path)
+    [line] = done.stdout.splitlines()
+    newcomer.must(
+        line.partition(": pip")[2].join(["pip", ""]), folder, PATH=path
+    )
+    newcomer.must("lockstep export anki deck.txt", folder, PATH=path)
+    assert "torch" not in newcomer.must("pip list", folder, PATH=path)
 
 
 def test_it_is_built_without_a_warning(built: tuple[Path, str]) -> None:
