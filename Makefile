@@ -18,13 +18,17 @@ JOBS   ?= 3
 # How many runs `make chaos` strikes, and what its faults are drawn from.
 N      ?= 200
 SEED   ?= 1
+PINNED_TORCH := $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' constraints.txt)
 # Another torch than the pinned one: TORCH=torch==2.11.0, TORCH=torch (newest).
-TORCH  ?= $(shell grep '^torch==' constraints.txt)
+TORCH  ?= $(PINNED_TORCH)
 
 BIN     := $(VENV)/bin/
 PIP     := $(BIN)python -m pip install --disable-pip-version-check --no-input
 PINS    := $(VENV)/constraints.txt
-PINNED  := $(PIP) --constraint $(PINS)
+# Each file has to be one whose digest constraints.txt lists. What comes with
+# another torch is in no list, and pip checks all digests or none: then none.
+HASHED  := $(if $(filter $(PINNED_TORCH),$(TORCH)),--require-hashes)
+PINNED  := $(PIP) $(HASHED) --constraint $(PINS)
 REPORTS := .cache/reports
 # $(call quietly,NAME,WHAT,COMMANDS): what is installed is said in a line, with
 # the noise in a log.
@@ -140,7 +144,7 @@ evidence: test-code test-more ## What questions and marks name has passed
 	$(BIN)python -m lockstep.site.evidence
 	$(BIN)python -m lockstep.site.proven
 
-NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(PINS) \
+NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(VENV)/versions.txt \
     --jobs $(JOBS) $(wildcard labs/*.ipynb)
 
 # Needs a network, which nothing else here does once all is installed.
@@ -271,23 +275,20 @@ format: $(VENV)/.all ## Format the code
 	$(BIN)ruff check --fix
 	$(BIN)ruff format
 
-# GPU libraries follow from torch and differ by machine, so they are no pins.
+# For every Python and system that CI has. The version of torch stays.
 .PHONY: lock
 lock: ## Renew constraints.txt: the newest versions that go together
-	rm -rf .cache/lock
 	mkdir -p .cache
-	$(call quietly,lock,Installing the newest of everything, \
-	    $(PYTHON) -m venv .cache/lock; \
-	    .cache/lock/bin/python -m pip install --upgrade pip; \
-	    .cache/lock/bin/python -m pip install '$(TORCH)'; \
-	    .cache/lock/bin/python -m pip install --editable '.[bio]' \
-	        --group site --group test --group bench --group notebook \
-	        --group canary --group door)
-	.cache/lock/bin/python -m pip freeze --all --exclude setuptools \
-	    --exclude lockstep-handbook \
-	    | sed -E '/^(nvidia|cuda|triton)/d; s/\+[a-z0-9.]+$$//' \
-	    > .cache/constraints.txt
-	mv .cache/constraints.txt constraints.txt
+	$(call quietly,lock,Finding the newest of everything, \
+	    test -x .cache/lock/bin/uv || $(PYTHON) -m venv .cache/lock; \
+	    .cache/lock/bin/python -m pip install --upgrade uv; \
+	    printf '%s\n' '$(TORCH)' pip hatchling > .cache/lock.in; \
+	    .cache/lock/bin/uv pip compile --universal --generate-hashes \
+	        --fork-strategy fewest --python-version 3.11.5 --upgrade \
+	        --no-header --no-annotate --quiet --all-extras \
+	        $(foreach one,site test bench notebook canary door,--group $(one)) \
+	        --output-file .cache/lock.txt pyproject.toml .cache/lock.in)
+	.ci/lock constraints.txt < .cache/lock.txt
 
 .PHONY: clean
 clean: ## Remove all that make has made
@@ -308,15 +309,22 @@ $(PINS): always
 	    "make PYTHON=/path/to/python3" >&2; exit 2; }
 	@test -x $(BIN)pip || .ci/quietly .cache/logs/venv.log \
 	    "Making an environment in $(VENV)" "$(PYTHON) -m venv $(VENV)"
-	@{ sed '/^torch==/d' constraints.txt; echo "$(TORCH)"; } > $@.new
+	@$(if $(HASHED),cat constraints.txt,{ echo "$(TORCH)"; \
+	    sed -E '/^(torch|triton|nvidia-.*|cuda-.*)==/d; s/ --hash.*//' \
+	    constraints.txt; }) > $@.new
+	@grep '^pip==' constraints.txt > $(VENV)/pip.txt
+	@sed 's/ --hash.*//' $@.new > $(VENV)/versions.txt
 	@cmp -s $@.new $@ || { .ci/quietly .cache/logs/pip.log "Renewing pip" \
-	    "$(PIP) --constraint $@.new 'pip>=25.1'" && mv $@.new $@; }
+	    "$(PIP) --require-hashes --requirement $(VENV)/pip.txt" \
+	    && mv $@.new $@; }
 
 .cache/door/.ready: constraints.txt pyproject.toml
 	$(call quietly,door,Installing what looks at the door, \
 	    $(PYTHON) -m venv --clear .cache/door; \
-	    .cache/door/bin/python -m pip install 'pip>=25.1'; \
-	    .cache/door/bin/python -m pip install --group door \
+	    grep '^pip==' constraints.txt > .cache/door/pip.txt; \
+	    .cache/door/bin/python -m pip install --require-hashes \
+	        --requirement .cache/door/pip.txt; \
+	    .cache/door/bin/python -m pip install --require-hashes --group door \
 	        --constraint constraints.txt)
 	@touch $@
 
@@ -333,11 +341,16 @@ $(VENV)/.site: $(PINS) pyproject.toml package.json package-lock.json \
 	    wait \$$!)
 	@touch $@
 
-# torch first and alone: a looser requirement could bring another one.
+# torch first and alone: a looser requirement could bring another one. Which
+# build it is, the machine's indexes decide; pip would rather take one whose
+# index says its digest, so it is fetched before digests are asked for.
 $(VENV)/.all: $(VENV)/.site
 	$(call quietly,all,Installing torch and the test tools (a minute or two), \
 	    npm ci --no-audit --no-fund & \
-	    $(PINNED) '$(TORCH)'; \
-	    $(PINNED) --group test --group bench --editable '.[bio]'; \
+	    $(BIN)python -m pip download --no-deps --dest $(VENV)/torch '$(TORCH)'; \
+	    $(PINNED) --no-deps --no-index --find-links $(VENV)/torch '$(TORCH)'; \
+	    rm -r $(VENV)/torch; \
+	    $(BIN)python .ci/needs > $(VENV)/needs.txt; \
+	    $(PINNED) --group test --group bench --requirement $(VENV)/needs.txt; \
 	    wait \$$!)
 	@touch $@

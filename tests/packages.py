@@ -16,6 +16,11 @@ from tests.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 GROUPS: dict[str, list[str]] = PROJECT["dependency-groups"]
+# What a plain `pip install` brings is a group as well, without a name.
+EXTRAS: dict[str, list[str]] = {
+    "": PROJECT["project"]["dependencies"],
+    **PROJECT["project"]["optional-dependencies"],
+}
 # What Python imports first in every process. A module that is hidden cannot be
 # told from one that is not installed, by `find_spec` either.
 _CUSTOMIZE = """\
@@ -36,10 +41,11 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Inside
 
 
 def brought(group: str) -> set[str]:
-    """What a group installs here, directly or because that needs it."""
+    """What a group or an extra installs here, directly or because that needs
+    it."""
     found: set[str] = set()
     seen: set[tuple[str, str]] = set()
-    waiting = [Requirement(text) for text in GROUPS[group]]
+    waiting = [Requirement(text) for text in (GROUPS | EXTRAS)[group]]
     while waiting:
         asked = waiting.pop()
         name = canonicalize_name(asked.name)
@@ -64,12 +70,12 @@ def _needed(name: str) -> list[Requirement]:
         return []
 
 
-def hiding_all_but(group: str) -> str:
-    """A `sitecustomize.py` that hides what a group does not bring.
+def hiding_all_but(*groups: str) -> str:
+    """A `sitecustomize.py` that hides what no group or extra brings.
 
     The standard library stays, and so does `lockstep`.
     """
-    inside = brought(group)
+    inside = set().union(*map(brought, groups))
     hidden = {
         module
         for module, homes in packages_distributions().items()

@@ -16,17 +16,17 @@ from packaging.utils import canonicalize_name
 
 from tests.conftest import COVERING, ROOT, SLOW
 from tests.makefile import make, rules
-from tests.packages import GROUPS, PROJECT, brought
+from tests.packages import EXTRAS, GROUPS, PROJECT, brought
 
 DECLARED = {
-    "trainer": PROJECT["project"]["dependencies"],
-    **PROJECT["project"]["optional-dependencies"],
-    **{name: GROUPS[name] for name in GROUPS},
+    name or "base": [x for x in needed if not x.startswith("lockstep-handbook")]
+    for name, needed in (EXTRAS | GROUPS).items()
 }
-PINS = dict(
-    line.split("==")
-    for line in (ROOT / "constraints.txt").read_text("utf-8").split()
-)
+LOCKED = {
+    line.partition("==")[0]: line.partition("==")[2].split()
+    for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+}
+PINS = {name: version for name, (version, *_) in LOCKED.items()}
 # Where packages come from is the business of the machine that installs them.
 HOST = re.compile(r"https?://|file://|\bindex-url\b|\bregistry\.", re.I)
 
@@ -86,6 +86,31 @@ def test_pins_hold_on_any_machine() -> None:
         assert re.fullmatch(r"\d+(\.\w+)*", pin), f"{name}=={pin}"
 
 
+def test_a_pin_lists_the_digests_of_its_files() -> None:
+    """So an index that is added can send no other file under the name."""
+    for name, (_, *digests) in LOCKED.items():
+        assert digests, name
+        assert digests == sorted({*digests}), name
+        for digest in digests:
+            assert re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", digest), name
+
+
+def test_what_is_pinned_is_installed_by_its_digest() -> None:
+    """All that `make install` takes from an index. Of another torch than the
+    pinned one there is no list, and pip cannot check a part."""
+    planned = make("--dry-run", "--always-make", "install", "VENV=.cache/none")
+    steps = re.split(r"[;&\n]", planned.stdout.replace("\\\n", " "))
+    installs = [step for step in steps if "pip install" in step]
+    assert len(installs) == 6
+    for step in installs:
+        assert "--require-hashes" in step or "--no-deps --editable" in step
+    other = make(
+        "--dry-run", "--always-make", "install", "TORCH=torch", "VENV=.cache/x"
+    ).stdout
+    assert other.count("--require-hashes") == 1, "pip's own"
+    assert "s/ --hash.*//" in other
+
+
 def test_the_site_needs_no_torch() -> None:
     installed = brought("site")
     assert "mkdocs" in installed
@@ -125,7 +150,7 @@ def test_another_torch_takes_the_place_of_the_pinned_one() -> None:
 def test_the_torch_of_colab_is_dated() -> None:
     colab = tomllib.loads((ROOT / "tests/data/colab.toml").read_text("utf-8"))
     assert colab["revised"] <= colab["checked"]
-    floor = Requirement(PROJECT["project"]["dependencies"][0])
+    floor = Requirement(EXTRAS["train"][0])
     assert floor.name == "torch"
     assert colab["torch"] in floor.specifier
 
@@ -148,15 +173,15 @@ def test_ci_tests_from_the_lowest_torch_to_the_newest() -> None:
         "torch==2.13.0",
         "torch==2.11.0",
     ]
-    assert [row["python"] for row in rows] == ["3.11"] * 3 + ["3.13"] * 2
+    assert [row["python"] for row in rows] == ["3.11"] * 3 + ["3.14", "3.13"]
 
 
 def test_the_canary_stops_nobody() -> None:
     text = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
     jobs = yaml.safe_load(text)["jobs"]
     assert jobs["zensical"]["continue-on-error"] is True
-    assert jobs["publish"]["needs"] == "test"
-    assert "refs/heads/main" in jobs["publish"]["if"]
+    assert jobs["build"]["needs"] == "test"
+    assert "refs/heads/main" in jobs["build"]["if"]
     for name, job in jobs.items():
         assert job["timeout-minutes"] <= 60, name
 
@@ -165,11 +190,15 @@ def test_the_canary_stops_nobody() -> None:
     "file",
     [
         *("pyproject.toml", "constraints.txt", "Makefile", ".npmrc"),
+        *(".ci/lock", ".ci/needs", "code/launch/Containerfile"),
         *(".ci/run", ".github/workflows/ci.yml"),
     ],
 )
 def test_no_file_says_where_packages_come_from(file: str) -> None:
-    assert not HOST.findall((ROOT / file).read_text("utf-8"))
+    text = (ROOT / file).read_text("utf-8")
+    for ours in PROJECT["project"]["urls"].values():  # where its code is read
+        text = text.replace(f'"{ours}"', "")
+    assert not HOST.findall(text)
 
 
 def test_the_package_lock_names_versions_and_digests_and_no_host() -> None:

@@ -194,15 +194,15 @@ def runs(job: str) -> list[str]:
     return documented.runs(documented.workflow("ci.yml")["jobs"][job])
 
 
-def test_the_publishing_job_builds_the_site(
+def test_the_building_job_builds_the_site(
     newcomer: Newcomer, clone: Path
 ) -> None:
     newcomer.must("git stash --quiet", clone)  # the edited page
     address = "https://handbook.invalid/"
-    for command in runs("publish"):
+    for command in runs("build"):
         said = newcomer.must(command, clone, SITE_URL=address)
         assert not NOISE.search(said), said
-    steps = documented.workflow("ci.yml")["jobs"]["publish"]["steps"]
+    steps = documented.workflow("ci.yml")["jobs"]["build"]["steps"]
     [upload] = [x for x in steps if "upload-pages" in x.get("uses", "")]
     site = clone / upload["with"]["path"]
     home = (site / "index.html").read_text("utf-8")

@@ -8,6 +8,14 @@ from lockstep.cli import bug, drill, export, lab, plan, quiz
 from lockstep.cli.audit import audit
 from lockstep.cli.exam import exam
 
+# What the extras of the package bring, as Python imports it, and which extra a
+# command wants; the others want `train`.
+OPTIONAL = frozenset(
+    {"fsrs", "jinja2", "markdown_it", "numpy", "platformdirs", "psutil",
+     "pydantic", "safetensors", "sklearn", "torch", "yaml"}
+)  # fmt: skip
+EXTRAS = {"exam": "exam", "export": "cards", "quiz": "cards"}
+
 
 def planning() -> None:
     """Numbers for a run, each with its formula: `lockstep plan --help`."""
@@ -34,8 +42,26 @@ def exporting() -> None:
 
 
 def main(args: list[str] | None = None) -> int:
-    """`lockstep COMMAND …`; returns the exit code."""
+    """`lockstep COMMAND …`; returns the exit code, 2 where a command wants more
+    than is installed."""
     args = sys.argv[1:] if args is None else args
+    try:
+        return run(args)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in OPTIONAL:
+            raise
+        extra = EXTRAS.get(args[0], "train")
+        print(
+            f"error: lockstep {args[0]} needs {missing}:"
+            f" pip install 'lockstep-handbook[{extra}]'",
+            file=sys.stderr,
+        )
+        return 2
+
+
+def run(args: list[str]) -> int:
+    """The command that the first word names, or the help."""
     with_commands = {
         "bug": bug.main,
         "drill": drill.main,

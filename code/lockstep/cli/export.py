@@ -17,10 +17,13 @@ def anki(
 ) -> int:
     """Write questions and first moves as a deck; import it again to update.
 
+    Anki 2.1.54 or newer reads the file, by File > Import. Notes that an older
+    deck of ours (.apkg) has brought are updated as well.
+
     Estimates stay out: what is drawn anew cannot be learned by heart.
 
     Args:
-        file: ends in .apkg; one that is there is replaced.
+        file: ends in .txt; one that is there is replaced.
         topic: of the bank, or prompts.
         level: senior, staff or principal.
     """
@@ -28,8 +31,9 @@ def anki(
     from lockstep.practice import deck
     from lockstep.practice.cards import cards, chosen
 
-    if file.suffix != ".apkg":
-        raise PlanError(f"{file} must end in .apkg, or Anki does not read it")
+    if file.suffix != ".txt":
+        text = file.with_suffix(".txt")
+        raise PlanError(f"a deck is a text file for Anki now: write {text}")
     found = [card for card in cards() if card.sort != "estimate"]
     some = chosen(found, topic, level)
     try:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import tyro
-from platformdirs import user_data_path
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.rule import Rule
@@ -59,6 +58,8 @@ def quiz(
     if show:
         return shown(console, show, seed or 0)
     # Only here: what only shows needs neither the bank nor a scheduler.
+    from platformdirs import user_data_path
+
     from lockstep.practice import cards
 
     if count < 1:

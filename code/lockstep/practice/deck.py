@@ -1,82 +1,83 @@
 """The bank as an Anki deck, which an update changes without losing progress.
 
 Anki knows a note by its GUID. Ours follows from the question's id alone, so
-text may change, and what somebody has learned stays.
+text may change, and what somebody has learned stays. The deck is a text file;
+its headers are those of Anki's manual, under "Text Files".
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 from html import escape
 from pathlib import Path
 
-import genanki
 from markdown_it import MarkdownIt
 
 from .cards import TOPICS, Card
 
 NAME = "Lockstep"
-_STYLE = """\
-.card { font: 18px/1.5 sans-serif; text-align: left; }
-.kind { opacity: .7; font-size: 14px; }
-code { font-size: .9em; }
+# A note is of the type that comes with Anki, except where an older deck of ours
+# has left a type of its own: of two `notetype` lines, the last that is known
+# counts. Their fields are found by name, so each side is there for both.
+_COLUMNS = "GUID", "Deck", "Tags", "Front", "Back"
+_OLDER = "Id", "Title", "Kind", "Question", "Answer"
+_HEADERS = f"""\
+#separator:tab
+#html:true
+#if matches:update current
+#guid column:1
+#deck column:2
+#tags column:3
+#notetype:Basic
+#notetype:{NAME}
 """
-_FRONT = '<p class="kind">{{Kind}}</p><h3>{{Title}}</h3>{{Question}}'
+# What Anki writes a GUID with; its value is a number of 64 bits.
+_DIGITS = (
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    "!#$%&()*+,-./:;<=>?@[]^_`{|}~"
+)
 _WRITER = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
-def number(text: str) -> int:
-    """An id as Anki wants it, 31 bits, that follows from a text."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return (1 << 30) | int.from_bytes(digest[:4], "big") >> 2
+def guid(card: Card) -> str:
+    """How Anki knows a card again: it follows from the id alone."""
+    digest = hashlib.sha256(f"{NAME}__{card.id}".encode()).digest()
+    number, found = int.from_bytes(digest[:8], "big"), ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        found = _DIGITS[digit] + found
+    return found
 
 
-MODEL = genanki.Model(
-    number("model"),
-    NAME,
-    fields=[
-        {"name": name} for name in ("Id", "Title", "Kind", "Question", "Answer")
-    ],
-    templates=[
-        {
-            "name": "Card",
-            "qfmt": _FRONT,
-            "afmt": _FRONT + '<hr id="answer">{{Answer}}',
-        }
-    ],
-    css=_STYLE,
-    sort_field_index=0,
-)
-
-
-def note(card: Card) -> genanki.Note:
-    """One card; its GUID follows from its id."""
+def row(card: Card) -> list[str]:
+    """One card, in the order of the columns."""
     kind = ", ".join(filter(None, [TOPICS[card.topic], card.level]))
     tags = [f"topic::{card.topic}"]
     if card.level:
         tags.append(f"level::{card.level}")
-    return genanki.Note(
-        model=MODEL,
-        fields=[
-            card.id,
-            escape(card.title, quote=False),
-            kind,
-            _WRITER.render(card.front),
-            _WRITER.render(card.back),
-        ],
-        guid=genanki.guid_for(NAME, card.id),
-        tags=tags,
+    title = escape(card.title, quote=False)
+    question, answer = map(_WRITER.render, (card.front, card.back))
+    front = f"<p><small>{kind}</small></p><h3>{title}</h3>{question}"
+    sides = (
+        f'<div style="text-align: left">{x}</div>' for x in (front, answer)
     )
+    deck = f"{NAME}::{TOPICS[card.topic]}"
+    shown = guid(card), deck, " ".join(tags), *sides
+    return [*shown, card.id, title, kind, question, answer]
 
 
-def package(cards: list[Card]) -> genanki.Package:
-    """A deck for each topic, below one for all."""
-    decks: dict[str, genanki.Deck] = {}
-    for card in cards:
-        name = f"{NAME}::{TOPICS[card.topic]}"
-        deck = decks.setdefault(name, genanki.Deck(number(name), name))
-        deck.add_note(note(card))
-    return genanki.Package(list(decks.values()))
+def text(cards: list[Card]) -> str:
+    """The whole file, all of it quoted, since a GUID may begin with `#`."""
+    file = io.StringIO()
+    labels = "\t".join([*_COLUMNS, *_OLDER])
+    file.write(f"{_HEADERS}#columns:{labels}\n")
+    writer = csv.writer(
+        file, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n"
+    )
+    writer.writerows(map(row, cards))
+    return file.getvalue()
 
 
 def write(cards: list[Card], path: Path) -> None:
@@ -86,5 +87,5 @@ def write(cards: list[Card], path: Path) -> None:
         OSError: it cannot be written.
     """
     beside = path.with_name(path.name + ".new")
-    package(cards).write_to_file(str(beside))
+    beside.write_text(text(cards), "utf-8")
     beside.replace(path)
