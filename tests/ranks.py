@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from lockstep.exercises.grading import ranks as grading
-from lockstep.exercises.grading.ranks import RankError, store
+from lockstep.grading import ranks as grading
+from lockstep.grading.ranks import RankError, store
 
 __all__ = ["PRELOAD", "RankError", "Ranks", "run_ranks", "store"]
 

@@ -1,14 +1,16 @@
-"""The commands of the first edition go on working under their old names."""
+"""Old commands and imports keep working."""
 
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+import lockstep
 from tests.conftest import ROOT
 
-# Every `python -m` of the first edition whose module has moved since.
+# Every `python -m` that readers were shown whose module has moved since.
 OLD = """
 bench bench.background bench.order bench.traces bio.smiles.streams
 bio.studies.batching bio.studies.chemprop_step bio.studies.design
@@ -16,7 +18,10 @@ bio.studies.generation bio.studies.limits bio.studies.packing
 bio.studies.protein_lm bio.studies.screens bio.studies.smiles
 bio.studies.sparse bio.studies.splits bugs.record bugs.rig chaos
 drills.faults.goodput drills.faults.late_leaver drills.faults.leading
-drills.faults.mismatch drills.faults.stale_store drills.silent grading
+drills.faults.mismatch drills.faults.stale_store drills.silent
+exercises.bugs.record exercises.bugs.rig exercises.grading
+exercises.labs.lab_02_data_parallel.demo exercises.rehearsal exercises.silent
+grading
 labs.lab_02_data_parallel.demo labs.lab_09_interview_scenarios
 labs.lab_b5_equivariance.example pathologies pathologies.prediction
 probes.additions probes.apart probes.collectives probes.dealing probes.errata
@@ -36,6 +41,15 @@ def test_a_module_that_moved_is_found_by_its_old_name(old: str) -> None:
         assert find_spec(f"lockstep.{old}.__main__")
 
 
+def test_old_names_shadow_no_module() -> None:
+    """No old name is the name of a module of today, which it would hide."""
+    home = Path(lockstep.__path__[0])
+    for old in lockstep.MOVED:
+        path = home.joinpath(*old.split("."))
+        assert not (path / "__init__.py").exists(), old
+        assert not path.with_suffix(".py").exists(), old
+
+
 def test_a_name_that_never_was_is_not_found() -> None:
     assert find_spec("lockstep.probes.nothing") is None
     assert find_spec("lockstep.probe") is None
@@ -46,6 +60,7 @@ def test_a_name_that_never_was_is_not_found() -> None:
     [
         ("lockstep.probes.means", "mean of means"),
         ("lockstep.drills.silent 4", "launch 1"),
+        ("lockstep.exercises.silent 4", "launch 1"),
         ("lockstep.rehearse nothing.py", "nothing.py"),
     ],
 )

@@ -1,9 +1,9 @@
 """Lockstep: distributed PyTorch training whose every line runs.
 
-The rooms, from the ground up: `planner` and `trainer`; `interview`, the trainer
-in one file; `instruments`; `parallel`; `rl` and `bio`; `exercises`;
-`experiments`; `practice`; and on top `site` and `cli`. A room imports only
-those below it, which `make lint` checks.
+The packages, from the ground up: `planner` and `trainer`; `interview`, the
+trainer in one file; `instruments`; `parallel`; `rl` and `bio`; `grading`;
+`labs`, `drills` and `debugging`; `experiments`; `practice`; and on top `site`
+and `cli`. A package imports only those below it, which `make lint` checks.
 """
 
 import sys
@@ -12,34 +12,38 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
 from typing import Any
 
-# Where the modules of the first edition are now, so that the commands that
-# readers have noted, `python -m lockstep.rehearse`, go on working.
+# Where modules have moved, so that the commands and imports that readers have
+# noted, `python -m lockstep.rehearse`, keep working.
 MOVED = {
     "bench": "experiments.benchmarks",
     "bio.smiles.streams": "experiments.studies.smiles_streams",
     "bio.studies": "experiments.studies",
-    "bugs": "exercises.bugs",
+    "bugs": "debugging.bugs",
     "chaos": "experiments.chaos",
     "drills.faults": "experiments.faults",
-    "drills.silent": "exercises.silent",
-    "drills.stages": "exercises.drills",
-    "grading": "exercises.grading",
-    "labs": "exercises.labs",
+    "drills.silent": "debugging.silent",
+    "drills.stages": "drills",
+    "exercises.bugs": "debugging.bugs",
+    "exercises.drills": "drills",
+    "exercises.grading": "grading",
+    "exercises.labs": "labs",
+    "exercises.rehearsal": "drills.rehearsal",
+    "exercises.silent": "debugging.silent",
     "pathologies": "experiments.slow_jobs",
     "planner.page": "explore.planner_page",
     "practice.evidence": "site.evidence",
     "probes": "experiments.demos",
-    "rehearse": "exercises.rehearsal",
+    "rehearse": "drills.rehearsal",
 }
 
 
 class Moved(MetaPathFinder):
-    """Finds a module by the name that it had in the first edition."""
+    """Finds a module by the name that it had before it moved."""
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
         """A spec under the old name, with the file of the new one."""
         short = name.removeprefix("lockstep.")
-        if name == "lockstep.drills":  # only a folder of others
+        if short == "exercises":  # only a folder of others
             return ModuleSpec(name, None, is_package=True)
         for old, new in MOVED.items():
             if short == old or short.startswith(f"{old}."):
@@ -52,4 +56,5 @@ class Moved(MetaPathFinder):
         return None
 
 
-sys.meta_path.append(Moved())
+# First: a folder that an update has left empty would be found as a package.
+sys.meta_path.insert(0, Moved())

@@ -1,6 +1,6 @@
 #: from "parts.py" import files, folded, header, needs, text
 #: set given = bug.starter()
-#: set own = "python -m lockstep.exercises.grading bug"
+#: set own = "python -m lockstep.grading bug"
 {{ header() }}
 # %% [markdown]
 {{ text(given["COMPLAINT.md"]) }}
@@ -71,7 +71,7 @@
 # set -o pipefail
 # python - <<'END'
 # from pathlib import Path
-# from lockstep.exercises.bugs import bugs
+# from lockstep.debugging.bugs import bugs
 # for name, text in bugs()["{{ bug.number }}"].solution().items():
 #     Path("strong").mkdir(exist_ok=True)
 #     Path("strong", name).write_text(text)

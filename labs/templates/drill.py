@@ -29,7 +29,7 @@
 # What changes at half-time counts from the beginning here.
 
 # %%
-# !python -m lockstep.exercises.grading drill {{ drill.number }} {{ own }}
+# !python -m lockstep.grading drill {{ drill.number }} {{ own }}
 
 # %% [markdown]
 # ## The questions that follow
@@ -49,5 +49,5 @@
 # This cell fails, should the solution not get full marks:
 
 # %% language="bash"
-# python -m lockstep.exercises.grading drill {{ drill.number }} \
+# python -m lockstep.grading drill {{ drill.number }} \
 #     solution{{ drill.solution.suffix }}

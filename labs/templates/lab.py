@@ -21,8 +21,8 @@
 # ## What you are given
 
 # %%
-# %%writefile lockstep/exercises/labs/{{ lab.name }}/slow.py
-# --8<-- "code/lockstep/exercises/labs/{{ lab.name }}/slow.py"
+# %%writefile lockstep/labs/{{ lab.name }}/slow.py
+# --8<-- "code/lockstep/labs/{{ lab.name }}/slow.py"
 
 #: endif
 # %% [markdown]
@@ -36,14 +36,14 @@
 # since each sees your functions beside sound ones.
 
 # %%
-# !python -m lockstep.exercises.grading lab {{ lab.number }} {{ lab.name }}.py
+# !python -m lockstep.grading lab {{ lab.number }} {{ lab.name }}.py
 
 # %% [markdown]
 # ## A solution
 
 # %% cellView="form" tags=["folded"]
 # %%writefile solution.py
-# --8<-- "code/lockstep/exercises/labs/{{ lab.name }}/solution.py"
+# --8<-- "code/lockstep/labs/{{ lab.name }}/solution.py"
 
 #: if lab.file("demo").exists()
 # %% [markdown]
@@ -52,7 +52,7 @@
 # %% language="bash"
 # export OMP_NUM_THREADS=1  # or torchrun says that it sets it
 # python -m torch.distributed.run --standalone --nproc-per-node=2 \
-#     -m lockstep.exercises.labs.{{ lab.name }}.demo solution.py
+#     -m lockstep.labs.{{ lab.name }}.demo solution.py
 
 #: endif
 #: if lab.file("__main__").exists()
@@ -60,11 +60,11 @@
 # A scenario's own answer, beside its rubric and the strong one:
 
 # %%
-# !python -m lockstep.exercises.labs.{{ lab.name }} B3 solution.py
+# !python -m lockstep.labs.{{ lab.name }} B3 solution.py
 
 #: endif
 # %% [markdown]
 # This cell fails, should the solution not get full marks:
 
 # %% language="bash"
-# python -m lockstep.exercises.grading lab {{ lab.number }} solution.py
+# python -m lockstep.grading lab {{ lab.number }} solution.py

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from torch.distributed.pipelining._schedule_visualizer import get_schedule_ops
 
-from lockstep.exercises.labs.lab_06_pipeline import grader
+from lockstep.labs.lab_06_pipeline import grader
 from lockstep.parallel import pipeline as parallel
 from lockstep.planner.clock import Played
 from lockstep.planner.figures import PlanError

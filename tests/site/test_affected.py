@@ -29,12 +29,12 @@ def of(*paths: str, budget: float = 1e9) -> affected.Affected:
         ("tests/bio/test_pool.py", "tests/bio/test_pool.py"),
         ("tests/cut.py", "tests/test_interview.py"),
         (
-            "code/lockstep/exercises/labs/lab_b1_split/wrong.py",
-            "tests/exercises/labs/test_labs.py -k b1",
+            "code/lockstep/labs/lab_b1_split/wrong.py",
+            "tests/labs/test_labs.py -k b1",
         ),
         (
-            "code/lockstep/exercises/bugs/bug_07.py",
-            "tests/exercises/bugs/test_bugs.py -k 07",
+            "code/lockstep/debugging/bugs/bug_07.py",
+            "tests/debugging/bugs/test_bugs.py -k 07",
         ),
         (
             "code/lockstep/practice/questions/five-seeds.yml",

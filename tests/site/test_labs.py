@@ -11,10 +11,10 @@ from typing import Any
 import nbformat
 import pytest
 
-from lockstep.exercises.bugs import Bug, bugs
-from lockstep.exercises.exercise import Exercise
-from lockstep.exercises.labs import Lab
-from lockstep.exercises.labs import labs as all_labs
+from lockstep.debugging.bugs import Bug, bugs
+from lockstep.grading.exercise import Exercise
+from lockstep.labs import Lab
+from lockstep.labs import labs as all_labs
 from lockstep.site import labs
 from lockstep.site.snippets import BadInclude
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from lockstep.exercises.mutants import replaced
+from lockstep.grading.mutants import replaced
 
 from .conftest import run
 

@@ -8,7 +8,7 @@ from tyro.conf import Positional
 
 from lockstep.cli import exercises
 from lockstep.cli.exercises import ExerciseError
-from lockstep.exercises.bugs import Bug, bugs
+from lockstep.debugging.bugs import Bug, bugs
 
 
 def named(number: str) -> Bug:

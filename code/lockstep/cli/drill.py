@@ -9,7 +9,7 @@ from textwrap import indent
 from tyro.conf import Positional
 
 from lockstep.cli import exercises
-from lockstep.exercises.drills import Drill, drills
+from lockstep.drills import Drill, drills
 
 
 def named(number: str) -> Drill:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from lockstep.exercises.exercise import Exercise, Kind
+from lockstep.grading.exercise import Exercise, Kind
 
 if TYPE_CHECKING:
-    from lockstep.exercises.grading.criteria import Report
+    from lockstep.grading.criteria import Report
 
 
 class ExerciseError(Exception):
@@ -72,7 +72,7 @@ def graded(exercise: Exercise, file: Path, **options: Any) -> Report:
         ExerciseError: the file is none that can be graded.
     """
     # Only here: the other commands need no torch.
-    from lockstep.exercises.grading.criteria import CannotGradeError
+    from lockstep.grading.criteria import CannotGradeError
 
     try:
         return exercise.graded(file, **options)

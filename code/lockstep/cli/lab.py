@@ -7,8 +7,8 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from lockstep.cli import exercises
-from lockstep.exercises.labs import Lab, labs
-from lockstep.exercises.labs.starters import starter
+from lockstep.labs import Lab, labs
+from lockstep.labs.starters import starter
 
 
 def named(number: str) -> Lab:

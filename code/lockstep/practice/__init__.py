@@ -2,5 +2,5 @@
 the rubric of a mock interview.
 
 All of it is data that pages show and a browser asks. What is solved in code and
-graded belongs to `exercises`.
+graded belongs to `labs`, `drills` and `debugging`.
 """

@@ -22,9 +22,9 @@ from xml.etree import ElementTree
 
 from markdown.extensions.toc import slugify
 
-from lockstep.exercises.bugs import bugs
-from lockstep.exercises.drills import drills
-from lockstep.exercises.labs import labs
+from lockstep.debugging.bugs import bugs
+from lockstep.drills import drills
+from lockstep.labs import labs
 from lockstep.practice.bank import Asked, admitted
 from lockstep.practice.core import core
 from lockstep.practice.rounds import rounds

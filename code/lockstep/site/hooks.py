@@ -27,7 +27,7 @@ from pygments.token import (
     Whitespace,
 )
 
-from lockstep.exercises.bugs import bugs
+from lockstep.debugging.bugs import bugs
 from lockstep.experiments.benchmarks import timeline
 from lockstep.explore import page as explore_page
 from lockstep.explore import planner_page

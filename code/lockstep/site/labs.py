@@ -26,14 +26,14 @@ import jupytext
 import nbformat
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lockstep.exercises.bugs import COST, CUT, Bug, bugs, plain
-from lockstep.exercises.drills import Drill, drills
-from lockstep.exercises.exercise import Exercise
-from lockstep.exercises.labs import Lab, labs
-from lockstep.exercises.labs.starters import starter
+from lockstep.debugging.bugs import COST, CUT, Bug, bugs, plain
+from lockstep.drills import Drill, drills
+from lockstep.grading.exercise import Exercise
+from lockstep.labs import Lab, labs
+from lockstep.labs.starters import starter
 from lockstep.site.snippets import expand
 
-PROGRAM = "lockstep.exercises.grading.__main__"  # that a notebook grades with
+PROGRAM = "lockstep.grading.__main__"  # that a notebook grades with
 _INCLUDE = re.compile(r"^# (?=--8<--)", re.M)
 
 
@@ -96,7 +96,7 @@ def source_of(exercise: Exercise, root: Path) -> str:
     given: dict[str, Any] = {kind: exercise}
     files = closure(exercise, code)
     if isinstance(exercise, Lab):
-        home = f"lockstep/exercises/labs/{exercise.name}"
+        home = f"lockstep/labs/{exercise.name}"
         given["parts"] = [
             f
             for f in files

@@ -24,9 +24,9 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
 
-from lockstep.exercises.bugs import bugs
-from lockstep.exercises.drills import drills
-from lockstep.exercises.labs import labs
+from lockstep.debugging.bugs import bugs
+from lockstep.drills import drills
+from lockstep.labs import labs
 from lockstep.practice import rubric
 from lockstep.practice.bank import (
     MARK,

@@ -10,8 +10,8 @@ import pytest
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from lockstep.exercises.labs.lab_11_profiling.solution import breakdown, covered
 from lockstep.experiments.benchmarks import timeline, traces
+from lockstep.labs.lab_11_profiling.solution import breakdown, covered
 from tests.ranks import run_ranks, store
 
 

@@ -15,21 +15,21 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from lockstep.exercises.bugs.probes import (
+from lockstep.debugging.bugs.probes import (
     count_host_reads_per_step,
     see_output_dtypes,
 )
-from lockstep.exercises.bugs.rig import KERNELS
-from lockstep.exercises.silent import d01_counter_is_never_reset as d01
-from lockstep.exercises.silent import d02_progress_counts_draws as d02
-from lockstep.exercises.silent import d03_checkpoint_holds_numpy_state as d03
-from lockstep.exercises.silent import d05_digest_holds_the_rank as d05
-from lockstep.exercises.silent import d08_autocast_by_scaler as d08
-from lockstep.exercises.silent import d10_save_onto_the_final_name as d10
-from lockstep.exercises.silent import d11_unsynchronized_timers as d11
-from lockstep.exercises.silent import d17_random_labels as d17
-from lockstep.exercises.silent.__main__ import main
-from lockstep.exercises.silent.toy import small_model, toy
+from lockstep.debugging.bugs.rig import KERNELS
+from lockstep.debugging.silent import d01_counter_is_never_reset as d01
+from lockstep.debugging.silent import d02_progress_counts_draws as d02
+from lockstep.debugging.silent import d03_checkpoint_holds_numpy_state as d03
+from lockstep.debugging.silent import d05_digest_holds_the_rank as d05
+from lockstep.debugging.silent import d08_autocast_by_scaler as d08
+from lockstep.debugging.silent import d10_save_onto_the_final_name as d10
+from lockstep.debugging.silent import d11_unsynchronized_timers as d11
+from lockstep.debugging.silent import d17_random_labels as d17
+from lockstep.debugging.silent.__main__ import main
+from lockstep.debugging.silent.toy import small_model, toy
 from lockstep.site import proofs
 from lockstep.site.normalize import normalize
 from lockstep.trainer import telemetry
@@ -49,7 +49,7 @@ def demonstrated(number: str) -> str:
 
 
 def demonstration(number: str) -> str:
-    """What `python -m lockstep.exercises.silent N` prints, which is checked
+    """What `python -m lockstep.debugging.silent N` prints, which is checked
     against the page."""
     (printed,) = ranks.run_ranks(1, demonstrated, number)
     recorded = ROOT / f"docs/recorded/silent-{number}.txt"
@@ -287,7 +287,7 @@ def test_every_failure_is_proven_by_a_test_of_the_trainer() -> None:
 
 
 def test_every_faulty_copy_is_on_the_page() -> None:
-    copies = sorted((ROOT / "code/lockstep/exercises/silent").glob("d??_*.py"))
+    copies = sorted((ROOT / "code/lockstep/debugging/silent").glob("d??_*.py"))
     assert len(copies) == 17
     for number, path in enumerate(copies, 1):
         assert f"{path.name}:copy" in section(number).partition("\n### ")[0]

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from lockstep import interview
-from lockstep.exercises.bugs.checks import (
+from lockstep.debugging.bugs.checks import (
     CHANGES,
     CHECKS,
     SHORT,
@@ -28,8 +28,8 @@ from lockstep.exercises.bugs.checks import (
     first_failure,
     watched,
 )
-from lockstep.exercises.bugs.rig import left_in
-from lockstep.exercises.silent import d06_sampler_pads as d06
+from lockstep.debugging.bugs.rig import left_in
+from lockstep.debugging.silent import d06_sampler_pads as d06
 from lockstep.trainer import loop
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import Samples

@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-from lockstep.exercises.labs.lab_11_profiling.solution import breakdown
 from lockstep.experiments.benchmarks.timeline import (
     FOLDER,
     load,
@@ -37,6 +36,7 @@ from lockstep.experiments.benchmarks.timeline import (
 )
 from lockstep.experiments.provenance import about, write
 from lockstep.instruments.forked import in_a_group
+from lockstep.labs.lab_11_profiling.solution import breakdown
 
 CASES = "overlap", "late", "apart"
 COST = FOLDER.with_suffix(".json")

@@ -2,7 +2,6 @@
 
 import time
 
-from lockstep.exercises.labs.lab_11_profiling import slow, solution
 from lockstep.experiments.slow_jobs.rig import (
     Phases,
     by_rank,
@@ -10,6 +9,7 @@ from lockstep.experiments.slow_jobs.rig import (
     leads,
     table,
 )
+from lockstep.labs.lab_11_profiling import slow, solution
 
 RANKS = 2
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch.distributed as dist
 
-from lockstep.exercises.labs.lab_11_profiling.slow import Store
 from lockstep.experiments.slow_jobs.rig import (
     Phases,
     average,
@@ -14,6 +13,7 @@ from lockstep.experiments.slow_jobs.rig import (
     table,
     train,
 )
+from lockstep.labs.lab_11_profiling.slow import Store
 from lockstep.trainer.telemetry import Observer
 
 RANKS = 2

@@ -1,7 +1,0 @@
-"""Lab 09: the strong answers, with their numbers and layouts."""
-
-from lockstep.exercises.labs.lab_09_interview_scenarios.scenarios import (
-    SCENARIOS,
-)
-
-ANSWERS = {name: one.answer for name, one in SCENARIOS.items()}

@@ -1,4 +1,0 @@
-"""A check of the interview cut that somebody has typed, cell by cell.
-
-python -m lockstep.exercises.rehearsal FILE
-"""
