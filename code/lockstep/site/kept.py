@@ -126,6 +126,6 @@ def keep_compiled(store: Store, env: Environment) -> None:
         code = store.get(
             source, lambda: marshal.dumps(Environment.compile(env, source))
         )
-        return marshal.loads(code)  # type: ignore[no-any-return]
+        return marshal.loads(code)
 
     env.compile = compiled  # type: ignore[method-assign, assignment]
