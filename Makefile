@@ -52,7 +52,7 @@ port:
 
 .PHONY: check
 check: lint ## Lint, and the tests of what has changed since main
-	$(BIN)python -m lockstep.site.affected
+	$(BIN)python -m lockstep.site.verify.affected
 
 .PHONY: test
 test: lint test-more ## Lint, and every test that is not slow
@@ -70,7 +70,7 @@ site: $(VENV)/.site ## Build strictly into site/
 .PHONY: pdf
 pdf: install ## Print the handbook into .cache/handbook.pdf
 	$(BIN)mkdocs build --strict --site-dir .cache/printed-site
-	$(BIN)python -m lockstep.site.pdf .cache/printed-site handbook/ \
+	$(BIN)python -m lockstep.site.verify.pdf .cache/printed-site handbook/ \
 	    .cache/handbook.pdf
 
 ##@ The parts of `make test-all`, and more
@@ -78,7 +78,7 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)ruff check
 	$(BIN)ruff format --check
-	$(BIN)mypy & types=$$!; $(BIN)python -m lockstep.site.check; wait $$types
+	$(BIN)mypy & types=$$!; $(BIN)python -m lockstep.site.verify.check; wait $$types
 	$(BIN)lint-imports
 	$(BIN)check-jsonschema --builtin-schema vendor.github-workflows \
 	    .github/workflows/*.yml
@@ -88,7 +88,7 @@ lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	    $$(find docs -name '*.md')
 	$(BIN)codespell --builtin en-GB_to_en-US $$(git ls-files code tests \
 	    docs/assets | grep -E '[.](css|js|md|py|yml)$$')
-	$(BIN)python -m lockstep.site.prose
+	$(BIN)python -m lockstep.site.verify.prose
 
 # `loadgroup`, so that the blocks of one page can share a worker.
 PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup
@@ -137,20 +137,21 @@ test-weekly: install .cache/door/.ready ## What is long by nature; CI runs it ea
 shown-lines: test-code ## Every line that a page shows is run by a test
 	$(BIN)coverage combine --quiet
 	$(BIN)coverage json --quiet
-	$(BIN)python -m lockstep.site.shown_lines
+	$(BIN)python -m lockstep.site.verify.shown_lines
 
 .PHONY: evidence
 evidence: test-code test-more ## What questions and marks name has passed
-	$(BIN)python -m lockstep.site.evidence
-	$(BIN)python -m lockstep.site.proven
+	$(BIN)python -m lockstep.site.pages.evidence
+	$(BIN)python -m lockstep.site.verify.proven
 
-NOTEBOOKS = $(BIN)python -m lockstep.site.notebooks --constraint $(VENV)/versions.txt \
+NOTEBOOKS = $(BIN)python -m lockstep.site.verify.notebooks \
+    --constraint $(VENV)/versions.txt \
     --jobs $(JOBS) $(wildcard labs/*.ipynb)
 
 # Needs a network, which nothing else here does once all is installed.
 .PHONY: links
 links: $(VENV)/.site ## Ask every external link whether it still answers
-	$(BIN)python -m lockstep.site.links
+	$(BIN)python -m lockstep.site.verify.links
 
 .PHONY: notebooks
 notebooks: $(VENV)/.all ## Run every notebook in a clean environment
@@ -158,7 +159,7 @@ notebooks: $(VENV)/.all ## Run every notebook in a clean environment
 
 .PHONY: labs
 labs: $(VENV)/.site ## Write the notebooks anew from their sources
-	$(BIN)python -m lockstep.site.labs
+	$(BIN)python -m lockstep.site.pages.labs
 
 .PHONY: record-labs
 record-labs: labs $(VENV)/.all ## Write them, run them, keep what they print
@@ -166,7 +167,7 @@ record-labs: labs $(VENV)/.all ## Write them, run them, keep what they print
 
 .PHONY: record
 record: install ## Record anew the outputs that pages show
-	$(BIN)python -m lockstep.site.record
+	$(BIN)python -m lockstep.site.verify.record
 
 # A quarter of an hour. It wants the machine for itself: what else runs is noise.
 .PHONY: bench
@@ -182,7 +183,7 @@ bench: install ## Measure the trainer, links and labs beside their peers
 .PHONY: budgets
 budgets: install ## Hold the main pages to what they may cost, with Lighthouse
 	$(BIN)mkdocs build --strict --site-dir .cache/budgets-site
-	$(BIN)python -m lockstep.site.budgets .cache/budgets-site --port 8000
+	$(BIN)python -m lockstep.site.verify.budgets .cache/budgets-site --port 8000
 
 # Under an hour: faults drawn from SEED, each in a run of its own.
 .PHONY: chaos
@@ -266,7 +267,7 @@ canary: $(VENV)/.site ## Build with Zensical too, and compare the pages
 	echo 'site_dir: .cache/zensical-site' >> .canary.yml
 	$(BIN)zensical build --config-file .canary.yml
 	rm .canary.yml
-	$(BIN)python -m lockstep.site.compare_builds .cache/mkdocs-site \
+	$(BIN)python -m lockstep.site.verify.compare_builds .cache/mkdocs-site \
 	    .cache/zensical-site
 
 ##@ Housekeeping

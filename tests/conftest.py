@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from lockstep.site.warm import WARM, served
-
 ROOT = Path(__file__).parents[1]
 # A shell starts what it leaves in the background deaf to interrupts, and so
 # would be the processes that tests interrupt.
@@ -165,6 +163,9 @@ def node_modules() -> Path:
 def warm() -> Iterator[Path]:
     """A folder whose `python`, `torchrun` and `lockstep` have torch loaded: the
     one that all workers share with `--warm`, or else this worker's own."""
+    # Here, since `make door` has no lockstep to import.
+    from lockstep.site.verify.warm import WARM, served
+
     if folder := os.environ.get(WARM):
         yield Path(folder)
         return

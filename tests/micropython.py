@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lockstep.site.hooks import in_browser
+from lockstep.site.build.hooks import in_browser
 
 SCRIPT = Path(__file__).with_name("in_micropython.mjs")
 

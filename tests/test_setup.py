@@ -233,7 +233,7 @@ def test_what_is_made_is_ignored_and_what_is_written_is_not() -> None:
     made = [".venv/x", "site/x", "node_modules/x", ".cache/x", "runs/demo/x"]
     assert [path for path in made if not ignored(path)] == []
     written = [
-        "code/lockstep/site/notebooks.py",
+        "code/lockstep/site/verify/notebooks.py",
         "tests/site/test_notebooks.py",
         "docs/recorded/x.txt",
         "package-lock.json",

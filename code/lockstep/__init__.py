@@ -31,9 +31,11 @@ MOVED = {
     "exercises.silent": "debugging.silent",
     "pathologies": "experiments.slow_jobs",
     "planner.page": "explore.planner_page",
-    "practice.evidence": "site.evidence",
+    "practice.evidence": "site.pages.evidence",
     "probes": "experiments.demos",
     "rehearse": "drills.rehearsal",
+    "site.links": "site.verify.links",
+    "site.record": "site.verify.record",
 }
 
 

@@ -19,7 +19,7 @@ from lockstep.practice.bank import (
 )
 from lockstep.practice.core import CORE, core
 from lockstep.practice.figures import computed, given
-from lockstep.site.evidence import missing
+from lockstep.site.pages.evidence import missing
 
 from .specimen import core_specimen, specimen, written
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from lockstep.practice.bank import admitted, ids
 from lockstep.practice.core import CORE, Core, core
-from lockstep.site.origins import typed
+from lockstep.site.pages.origins import typed
 
 from .specimen import CORE_FILE, core_specimen, written
 

@@ -19,10 +19,10 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from lockstep.site.addresses import address, redirects
-from lockstep.site.execute import untested
-from lockstep.site.pages import Block, blocks
-from lockstep.site.warm import WARM
+from lockstep.site.build.addresses import address, redirects
+from lockstep.site.pages.blocks import Block, blocks
+from lockstep.site.verify.execute import untested
+from lockstep.site.verify.warm import WARM
 from tests.conftest import ROOT
 from tests.packages import hiding_all_but
 

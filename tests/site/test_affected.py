@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.site import affected
-from lockstep.site.snippets import Include
+from lockstep.site.pages.snippets import Include
+from lockstep.site.verify import affected
 from tests.conftest import ROOT
 
 from .conftest import Project, include

@@ -19,7 +19,7 @@ from playwright.sync_api import (
 )
 
 from lockstep.explore import planner_page as planner
-from lockstep.site.budgets import compressed
+from lockstep.site.verify.budgets import compressed
 from tests.conftest import need
 
 from .conftest import ROOT, SPECIMEN, Site

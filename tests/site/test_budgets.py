@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.site.budgets import (
+from lockstep.site.verify.budgets import (
     EXACT,
     PAGES,
     compressed,

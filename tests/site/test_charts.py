@@ -14,8 +14,8 @@ from playwright.sync_api import Page
 from lockstep.experiments.benchmarks import timeline
 from lockstep.explore.svg import FONT
 from lockstep.practice.figures import computed
-from lockstep.site import pictures
-from lockstep.site.charts import (
+from lockstep.site.pages import pictures
+from lockstep.site.pages.charts import (
     NARROW,
     WIDE,
     Axis,
@@ -28,7 +28,7 @@ from lockstep.site.charts import (
     lines,
     ticks,
 )
-from lockstep.site.pictures import PICTURES, chart
+from lockstep.site.pages.pictures import PICTURES, chart
 
 from .conftest import ROOT, Site
 from .test_browser import FLAGS, Visit, browser  # noqa: F401

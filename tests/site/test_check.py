@@ -13,8 +13,9 @@ import psutil
 import pytest
 from bs4 import BeautifulSoup
 
-from lockstep.site import diagrams, hooks
-from lockstep.site.check import problems
+from lockstep.site.build import hooks
+from lockstep.site.pages import diagrams
+from lockstep.site.verify.check import problems
 
 from .conftest import Project, fence, include
 
@@ -183,7 +184,7 @@ def test_who_draws_ahead_ends_with_who_asks(tmp_path: Path) -> None:
     asks = tmp_path / "asks.py"
     asks.write_text(
         "import os\n"
-        "from lockstep.site import diagrams\n"
+        "from lockstep.site.pages import diagrams\n"
         "if __name__ == '__main__':\n"
         "    ahead = diagrams.Ahead()\n"
         f"    ahead.ask({DIAGRAM!r})\n"

@@ -11,8 +11,8 @@ import pytest
 from bs4 import BeautifulSoup
 from pydantic import ValidationError
 
-from lockstep.site import checked
-from lockstep.site.evidence import headings, outcomes
+from lockstep.site.pages import checked
+from lockstep.site.pages.evidence import headings, outcomes
 from tests.conftest import ROOT
 
 from .conftest import Site

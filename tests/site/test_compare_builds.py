@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.site.compare_builds import differences, main
+from lockstep.site.verify.compare_builds import differences, main
 
 PAGE = """
 <nav>Menu</nav><article>

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lockstep.practice.bank import Admitted
-from lockstep.site import evidence
-from lockstep.site.evidence import headings, missing, outcomes, unproven
+from lockstep.site.pages import evidence
+from lockstep.site.pages.evidence import headings, missing, outcomes, unproven
 from tests.practice.specimen import specimen
 
 TEST = "tests/practice/test_bank.py::test_what_holds_an_answer_is_there"

@@ -10,8 +10,8 @@ from select import select
 
 import pytest
 
-from lockstep.site.execute import BlockFailed, Terminal, output
-from lockstep.site.pages import Block
+from lockstep.site.pages.blocks import Block
+from lockstep.site.verify.execute import BlockFailed, Terminal, output
 
 from .conftest import Project, fence, include
 

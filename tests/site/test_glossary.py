@@ -8,8 +8,8 @@ import time
 import pytest
 from bs4 import BeautifulSoup
 
-from lockstep.site import glossary
-from lockstep.site.evidence import headings
+from lockstep.site.pages import glossary
+from lockstep.site.pages.evidence import headings
 from tests.conftest import ROOT
 
 from .conftest import Site

@@ -61,7 +61,7 @@ def test_what_make_runs_with_the_group_alone_imports_no_more(
         if "$(VENV)/.site" in rule.needs and "$(VENV)/.all" not in rule.needs
         for module in re.findall(r"python -m (lockstep[\w.]+)", rule.recipe)
     }
-    assert {"lockstep.site.links", "lockstep.site.labs"} < modules
+    assert {"lockstep.site.verify.links", "lockstep.site.pages.labs"} < modules
     imports = "\n".join(f"import {module}" for module in sorted(modules))
     (alone / "probe.py").write_text(imports)
     run_alone(alone, ROOT / "code", "probe")

@@ -20,7 +20,7 @@ from nbformat.v4 import (
 
 from lockstep import explore, planner
 from lockstep.practice.figures import computed
-from lockstep.site import notebook_pages
+from lockstep.site.pages import notebook_pages
 
 from .conftest import ROOT, Site, run
 

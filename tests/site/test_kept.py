@@ -13,8 +13,8 @@ from mkdocs.config import load_config
 from mkdocs.structure.pages import Page
 from pymdownx.highlight import Highlight
 
-from lockstep.site import kept
-from lockstep.site.kept import (
+from lockstep.site.build import kept
+from lockstep.site.build.kept import (
     Navigation,
     Store,
     keep_compiled,

@@ -15,8 +15,8 @@ from lockstep.debugging.bugs import Bug, bugs
 from lockstep.grading.exercise import Exercise
 from lockstep.labs import Lab
 from lockstep.labs import labs as all_labs
-from lockstep.site import labs
-from lockstep.site.snippets import BadInclude
+from lockstep.site.pages import labs
+from lockstep.site.pages.snippets import BadInclude
 
 from .conftest import ROOT, Project
 

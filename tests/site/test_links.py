@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from lockstep.site import links
-from lockstep.site.links import addresses, collect, known, linked, main
+from lockstep.site.verify import links
+from lockstep.site.verify.links import addresses, collect, known, linked, main
 
 from .conftest import ROOT, Project
 
@@ -20,7 +20,7 @@ from .conftest import ROOT, Project
 def test_every_external_link_is_known_and_named_by_a_text() -> None:
     named = set().union(*linked(ROOT).values())
     kept = set(known(ROOT))
-    hint = "`python -m lockstep.site.links --collect` mends it"
+    hint = "`python -m lockstep.site.verify.links --collect` mends it"
     assert named - kept == set(), f"not in {links.KNOWN}: {hint}"
     assert kept - named == set(), f"only in {links.KNOWN}: {hint}"
 

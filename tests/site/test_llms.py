@@ -11,8 +11,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File
 from mkdocs.structure.pages import Page
 
-from lockstep.site import llms
-from lockstep.site.snippets import includes, site_config
+from lockstep.site.pages import llms
+from lockstep.site.pages.snippets import includes, site_config
 
 from .conftest import ROOT, Project, Site, fence, include
 

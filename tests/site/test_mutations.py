@@ -20,10 +20,15 @@ CHECKS = {
     "blocks": (
         # Named here and not found by entry point, which may not be this copy.
         *("pytest", "--disable-plugin-autoload"),
-        *("-p", "pytest_codeblocks.plugin", "-p", "lockstep.site.codeblocks"),
+        *(
+            "-p",
+            "pytest_codeblocks.plugin",
+            "-p",
+            "lockstep.site.verify.codeblocks",
+        ),
         *("-p", "no:cacheprovider", "--codeblocks", PAGE),
     ),
-    "check": ("lockstep.site.check",),
+    "check": ("lockstep.site.verify.check",),
     "build": ("mkdocs", "build", "--strict"),
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.site.normalize import normalize, tidy
+from lockstep.site.verify.normalize import normalize, tidy
 
 A, B = "3f" * 32, "c0" * 32
 

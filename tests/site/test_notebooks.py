@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lockstep.site.notebooks import (
+from lockstep.site.verify.notebooks import (
     NotebookFailed,
     base_environment,
     main,
@@ -64,7 +64,7 @@ def test_notebooks_side_by_side_take_no_ports_from_each_other(
 def test_a_notebook_that_hangs_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.site.notebooks.SECONDS", 4)
+    monkeypatch.setattr("lockstep.site.verify.notebooks.SECONDS", 4)
     hung = notebook(tmp_path, "while True: pass")
     with pytest.raises(NotebookFailed, match="not done after 4 s"):
         run(hung, BASE)
@@ -112,7 +112,7 @@ def test_one_bad_notebook_fails_the_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(
-        "lockstep.site.notebooks.base_environment", lambda *_: BASE
+        "lockstep.site.verify.notebooks.base_environment", lambda *_: BASE
     )
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.mkdir()

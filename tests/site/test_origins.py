@@ -5,7 +5,7 @@ import pytest
 from lockstep.practice.bank import admitted
 from lockstep.practice.core import core
 from lockstep.practice.figures import computed, given
-from lockstep.site.origins import typed, vetted
+from lockstep.site.pages.origins import typed, vetted
 from tests.practice.specimen import specimen
 
 PLAN = 'plan("memory", params=2e9, dp=8, zero_stage=0).total_bytes'

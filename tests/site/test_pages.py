@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.site.pages import blocks, language, violations
+from lockstep.site.pages.blocks import blocks, language, violations
 
 from .conftest import Project, fence, include
 

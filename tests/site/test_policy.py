@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.site.policy import inline_scripts, policy, protect
+from lockstep.site.build.policy import inline_scripts, policy, protect
 
 from .conftest import Site
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from pypdf import PdfReader
 
-from lockstep.site.pdf import printed
+from lockstep.site.verify.pdf import printed
 
 from .conftest import Site
 from .test_browser import Visit, browser  # noqa: F401

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from lockstep.site import proofs
-from lockstep.site.pages import pages
-from lockstep.site.proofs import UnknownProofError
+from lockstep.site.pages import proofs
+from lockstep.site.pages.blocks import pages
+from lockstep.site.pages.proofs import UnknownProofError
 from tests.conftest import ROOT
 
 from .conftest import Site

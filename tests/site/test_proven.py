@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.site import proven
+from lockstep.site.verify import proven
 
 
 @pytest.fixture

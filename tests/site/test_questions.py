@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from lockstep.practice import rubric
 from lockstep.practice.bank import TOPICS
-from lockstep.site import questions
+from lockstep.site.pages import questions
 from tests.practice.specimen import (
     CORE_FILE,
     FILE,

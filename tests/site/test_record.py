@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.site.execute import BlockFailed
-from lockstep.site.pages import pages
-from lockstep.site.record import main, record
+from lockstep.site.pages.blocks import pages
+from lockstep.site.verify.execute import BlockFailed
+from lockstep.site.verify.record import main, record
 
 from .conftest import Project, fence, include
 

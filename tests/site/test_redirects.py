@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 
-from lockstep.site.addresses import (
+from lockstep.site.build.addresses import (
     PUBLISHED,
     address,
     main,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from bs4 import BeautifulSoup
 
-from lockstep.site import api
-from lockstep.site.snippets import site_config
+from lockstep.site.pages import api
+from lockstep.site.pages.snippets import site_config
 
 from .conftest import ROOT, Site
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from lockstep.practice.rounds import rounds
-from lockstep.site import rounds as pages
+from lockstep.site.pages import rounds as pages
 
 from .conftest import Site
 from .test_browser import (

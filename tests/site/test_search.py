@@ -10,7 +10,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser
 
-from lockstep.site.addresses import address
+from lockstep.site.build.addresses import address
 
 from .conftest import Site
 from .test_browser import Visit, browser  # noqa: F401 - a fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lockstep.site.shown_lines import GPU_RECORD, main, record, unrun
+from lockstep.site.verify.shown_lines import GPU_RECORD, main, record, unrun
 
 from .conftest import Project, include
 

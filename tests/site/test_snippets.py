@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.site.snippets import (
+from lockstep.site.pages.snippets import (
     BadInclude,
     Include,
     expand,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lockstep.site.prose import faults, main
+from lockstep.site.verify.prose import faults, main
 
 from .conftest import ROOT, Project
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bs4 import BeautifulSoup
 
-from lockstep.site.phone_tables import stackable
+from lockstep.site.pages.phone_tables import stackable
 
 from .conftest import Attributes, Reader, Site
 

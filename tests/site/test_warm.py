@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lockstep.site import warm
+from lockstep.site.verify import warm
 
 pytestmark = pytest.mark.xdist_group("warm")
 
@@ -60,7 +60,8 @@ def test_a_command_has_its_arguments_folder_and_environment(
 
 
 def test_it_is_a_fork(folder: Path) -> None:
-    text = "import sys; print('lockstep.site.warm' in sys.argv, sys.executable)"
+    name = "lockstep.site.verify.warm"
+    text = f"import sys; print({name!r} in sys.argv, sys.executable)"
     _, out, _ = said(folder, "python", "-c", text)
     assert out == f"False {folder / 'python'}\n"
 

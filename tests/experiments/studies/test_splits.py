@@ -8,7 +8,7 @@ import pytest
 from lockstep.bio.datasets import chembl
 from lockstep.bio.leakage import NEAR
 from lockstep.experiments.studies import splits as study
-from lockstep.site import pictures
+from lockstep.site.pages import pictures
 
 FOUND = json.loads(study.RESULT.read_text())
 

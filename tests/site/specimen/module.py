@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .site.snippets import Include
+from .site.pages.snippets import Include
 
 _STEP = 2
 

@@ -30,8 +30,8 @@ from lockstep.debugging.silent import d11_unsynchronized_timers as d11
 from lockstep.debugging.silent import d17_random_labels as d17
 from lockstep.debugging.silent.__main__ import main
 from lockstep.debugging.silent.toy import small_model, toy
-from lockstep.site import proofs
-from lockstep.site.normalize import normalize
+from lockstep.site.pages import proofs
+from lockstep.site.verify.normalize import normalize
 from lockstep.trainer import telemetry
 from lockstep.trainer.extensions.timers import PhaseTimers
 from lockstep.trainer.model import DataParallel

@@ -39,9 +39,9 @@ from lockstep.practice.bank import (
 from lockstep.practice.core import KINDS, Core, core
 from lockstep.practice.figures import ROOT, computed, given, template
 from lockstep.practice.rounds import Round, rounds
-from lockstep.site import generated
-from lockstep.site.evidence import headings
-from lockstep.site.origins import vetted
+from lockstep.site.pages import generated
+from lockstep.site.pages.evidence import headings
+from lockstep.site.pages.origins import vetted
 
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"

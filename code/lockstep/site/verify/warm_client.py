@@ -1,4 +1,4 @@
-"""A client of `lockstep.site.warm`, which writes this text as `python`,
+"""A client of `lockstep.site.verify.warm`, which writes this text as `python`,
 `torchrun` and `lockstep`. It imports little, since it starts as often as they.
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 
-from lockstep.site import generated, llms
+from lockstep.site.pages import generated, llms
 
 HOME = "reference/api/"
 

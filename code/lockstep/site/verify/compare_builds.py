@@ -1,6 +1,6 @@
 """Compare two builds of the site: the same pages, headings and text?
 
-    python -m lockstep.site.compare_builds SITE_A SITE_B
+    python -m lockstep.site.verify.compare_builds SITE_A SITE_B
 
 MkDocs and its theme are no longer developed. Their successor builds the same
 sources beside them in CI, and this says what a reader would lose by the move.
@@ -93,7 +93,7 @@ def _changed(a: Sequence[str], b: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what differs; return 0 when nothing does, and 1 otherwise."""
     parser = argparse.ArgumentParser(
-        prog="python -m lockstep.site.compare_builds"
+        prog="python -m lockstep.site.verify.compare_builds"
     )
     parser.add_argument("site_a", type=Path)
     parser.add_argument("site_b", type=Path)

@@ -28,7 +28,7 @@ RULES = (
     "An interview's own rules come first: where they allow no help, close this"
     " file."
 )
-_CODE = Path(__file__).parents[2]
+_CODE = Path(__file__).parents[3]
 _MODULE = re.compile(r"^::: ([\w.]+)\n?(?: {4}.*\n?)*", re.M)
 _MARKER = re.compile(r"^ *# --8<-- \[.*\n", re.M)
 _BUTTONS = re.compile(

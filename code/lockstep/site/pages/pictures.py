@@ -16,7 +16,7 @@ from lockstep.experiments.benchmarks import timeline
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
-from lockstep.site.charts import (
+from lockstep.site.pages.charts import (
     Axis,
     Chart,
     Lane,

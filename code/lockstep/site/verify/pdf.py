@@ -1,6 +1,6 @@
 """A page of the built site as a PDF, as a browser prints it.
 
-python -m lockstep.site.pdf SITE PAGE FILE
+python -m lockstep.site.verify.pdf SITE PAGE FILE
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from lockstep.site.budgets import served
+from lockstep.site.verify.budgets import served
 
 PAPER = "A4"
 

@@ -24,11 +24,11 @@ from typing import Any
 import pytest
 from pytest_codeblocks.plugin import MarkdownFile, TestBlock
 
-from lockstep.site.execute import BlockFailed, Terminal, output
-from lockstep.site.normalize import normalize
-from lockstep.site.pages import SHELL, Block, blocks, pages, violations
-from lockstep.site.snippets import BadInclude, site_root
-from lockstep.site.warm import WARM, served
+from lockstep.site.pages.blocks import SHELL, Block, blocks, pages, violations
+from lockstep.site.pages.snippets import BadInclude, site_root
+from lockstep.site.verify.execute import BlockFailed, Terminal, output
+from lockstep.site.verify.normalize import normalize
+from lockstep.site.verify.warm import WARM, served
 
 SLOW = "slow_pages"
 

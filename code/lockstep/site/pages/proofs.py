@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TITLE = "## What holds this page { #proofs data-search-exclude }"
 # It joins the line before, unless it begins a paragraph or follows a fence.
 MARK = re.compile(r"[ \t]*(?:(?<=[^\n])\n[ \t]*)?\[✓\s+(?P<named>[^\]]+)\]")

@@ -15,9 +15,9 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from lockstep.site.evidence import headings
+from lockstep.site.pages.evidence import headings
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 DATA = Path(__file__).with_suffix(".yml")
 PAGE = "reference/glossary.md"
 

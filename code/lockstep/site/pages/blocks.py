@@ -14,7 +14,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 from pytest_codeblocks.main import extract_from_file
 
-from lockstep.site.snippets import (
+from lockstep.site.pages.snippets import (
     BadInclude,
     Include,
     expand,

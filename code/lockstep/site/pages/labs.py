@@ -1,6 +1,6 @@
 """Write the notebooks: `labs/NAME.ipynb` from the source `labs/NAME.py`.
 
-    python -m lockstep.site.labs
+    python -m lockstep.site.pages.labs
 
 A source is a py:percent file, which jupytext reads. A line `--8<-- "…"` of a
 cell is an include, as on a page; in a code cell it stands in a comment, so
@@ -31,7 +31,7 @@ from lockstep.drills import Drill, drills
 from lockstep.grading.exercise import Exercise
 from lockstep.labs import Lab, labs
 from lockstep.labs.starters import starter
-from lockstep.site.snippets import expand
+from lockstep.site.pages.snippets import expand
 
 PROGRAM = "lockstep.grading.__main__"  # that a notebook grades with
 _INCLUDE = re.compile(r"^# (?=--8<--)", re.M)

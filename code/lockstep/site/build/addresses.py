@@ -1,6 +1,6 @@
 """MkDocs hook: what was published stays reachable.
 
-    python -m lockstep.site.addresses   at a release: keep every page's address
+    python -m lockstep.site.build.addresses   at a release: keep all addresses
 
 `docs/published.txt` names each page that a release had, `docs/redirects.yml`
 where those have gone that are no more.

@@ -1,7 +1,7 @@
 """What a page may cost its reader, measured by Lighthouse in Chromium.
 
     SITE_URL=http://127.0.0.1:PORT/ mkdocs build --site-dir FOLDER
-    python -m lockstep.site.budgets FOLDER --port PORT
+    python -m lockstep.site.verify.budgets FOLDER --port PORT
 
 Lighthouse counts milliseconds, so the machine must be idle: each page is loaded
 three times and the median counts. Accessibility, best practices and SEO do not

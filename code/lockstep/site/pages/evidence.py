@@ -1,6 +1,6 @@
 """What holds the answers is there, and its tests passed.
 
-    python -m lockstep.site.evidence [REPORTS]
+    python -m lockstep.site.pages.evidence [REPORTS]
 
 reads the JUnit reports that pytest wrote into a folder and prints a line for
 each test that a question names and that failed, was skipped, or did
@@ -28,9 +28,9 @@ from lockstep.labs import labs
 from lockstep.practice.bank import Asked, admitted
 from lockstep.practice.core import core
 from lockstep.practice.rounds import rounds
-from lockstep.site.origins import vetted
+from lockstep.site.pages.origins import vetted
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 REPORTS = Path(".cache/reports")
 
 _HEADING = re.compile(r"^#+ +(.*?)(?: *\{ *#([\w-]+) *\})?$", re.M)

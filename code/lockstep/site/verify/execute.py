@@ -28,10 +28,10 @@ from typing import Any
 
 from pytest_codeblocks.main import stdout_io
 
-from lockstep.site.normalize import tidy
-from lockstep.site.pages import SHELL, Block
-from lockstep.site.snippets import Include, expand, sections
-from lockstep.site.warm import WARM
+from lockstep.site.pages.blocks import SHELL, Block
+from lockstep.site.pages.snippets import Include, expand, sections
+from lockstep.site.verify.normalize import tidy
+from lockstep.site.verify.warm import WARM
 
 TIMEOUT_SECONDS = 120.0
 

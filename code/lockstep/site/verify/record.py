@@ -1,6 +1,6 @@
 """Run what the pages show and write down what it printed.
 
-    python -m lockstep.site.record [PAGE ...]
+    python -m lockstep.site.verify.record [PAGE ...]
 
 A file whose content differs only in what may differ between runs (see
 `normalize`) keeps its old content, so that a record changes with a reason.
@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from lockstep.site.execute import BlockFailed, Terminal, output
-from lockstep.site.normalize import normalize
-from lockstep.site.pages import blocks, pages
-from lockstep.site.snippets import BadInclude
+from lockstep.site.pages.blocks import blocks, pages
+from lockstep.site.pages.snippets import BadInclude
+from lockstep.site.verify.execute import BlockFailed, Terminal, output
+from lockstep.site.verify.normalize import normalize
 
 
 def record(chosen: Iterable[Path]) -> list[Path]:

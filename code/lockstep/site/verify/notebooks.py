@@ -1,6 +1,6 @@
 """Run notebooks top to bottom, each in a clean virtual environment.
 
-    python -m lockstep.site.notebooks [--record] labs/*.ipynb
+    python -m lockstep.site.verify.notebooks [--record] labs/*.ipynb
 
 A reader opens a notebook in Colab and finds what Colab has (the dependency
 group `notebook`), the notebook's own cells, and nothing of this repository.
@@ -13,7 +13,7 @@ environment of a notebook is new and empty and sees the base through a path
 file: it is made in a blink, and what a cell installs goes with it.
 
 With `--warm` the interpreters that cells start are forks of one that has torch
-loaded (`lockstep.site.warm`): the same packages, sooner.
+loaded (`lockstep.site.verify.warm`): the same packages, sooner.
 
 `--record` keeps what the cells print in the file, for those who only read it.
 """
@@ -39,8 +39,8 @@ from pathlib import Path
 import nbformat
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 
-from lockstep.site.labs import as_text
-from lockstep.site.warm import served
+from lockstep.site.pages.labs import as_text
+from lockstep.site.verify.warm import served
 
 GROUP = "notebook"
 SECONDS = 600  # for a whole notebook
@@ -179,7 +179,9 @@ def _packages(environment: Path) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the notebooks; print a line for each; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m lockstep.site.notebooks")
+    parser = argparse.ArgumentParser(
+        prog="python -m lockstep.site.verify.notebooks"
+    )
     parser.add_argument("notebooks", nargs="*", type=Path)
     parser.add_argument("--constraint", type=Path, default="constraints.txt")
     parser.add_argument("--record", action="store_true")

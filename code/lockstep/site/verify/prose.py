@@ -1,6 +1,6 @@
 """How the pages are written, as far as a program can see it.
 
-    python -m lockstep.site.prose
+    python -m lockstep.site.verify.prose
 
 Prints one line for each fault and exits 1 when there is one. The text is what
 Markdown makes of a page: code, diagrams and figures do not count.

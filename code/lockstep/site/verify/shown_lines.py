@@ -1,12 +1,12 @@
 """Every statement that a page shows is run by a test, of those under coverage.
 
-    python -m lockstep.site.shown_lines
+    python -m lockstep.site.verify.shown_lines
 
 reads the report of `coverage json` and names page, file and lines of whatever
 no test ran. A line that only a GPU runs ends in `# gpu`; it counts when
 `tests/gpu_coverage.json` has it, which is written on such a machine by
 
-    python -m lockstep.site.shown_lines --record
+    python -m lockstep.site.verify.shown_lines --record
 
 The record keeps the text of lines, so a line that is edited no longer counts.
 """
@@ -22,8 +22,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lockstep.site.pages import pages
-from lockstep.site.snippets import Include, includes, sections, site_config
+from lockstep.site.pages.blocks import pages
+from lockstep.site.pages.snippets import (
+    Include,
+    includes,
+    sections,
+    site_config,
+)
 
 REPORT = Path(".cache/coverage/report.json")
 GPU_RECORD = Path("tests/gpu_coverage.json")

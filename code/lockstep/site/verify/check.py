@@ -1,6 +1,6 @@
 """A linter for what neither a strict build nor running the blocks can see.
 
-    python -m lockstep.site.check
+    python -m lockstep.site.verify.check
 
 Prints one line for each fault and exits 1 when there is one.
 """
@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lockstep.site import diagrams
-from lockstep.site.pages import Block, blocks, pages, violations
-from lockstep.site.snippets import (
+from lockstep.site.pages import diagrams
+from lockstep.site.pages.blocks import Block, blocks, pages, violations
+from lockstep.site.pages.snippets import (
     BadInclude,
     expand,
     parse,

@@ -1,6 +1,6 @@
 """Every test that a mark of a page, a question or a round names has passed.
 
-    python -m lockstep.site.proven [REPORTS]
+    python -m lockstep.site.verify.proven [REPORTS]
 
 reads the JUnit reports that pytest wrote into a folder. A test that was
 skipped, as those that need a GPU are without one, is named and is no fault.
@@ -14,9 +14,8 @@ from pathlib import Path
 
 from lockstep.practice.core import CORE
 from lockstep.practice.rounds import ROUNDS
-from lockstep.site.evidence import REPORTS, ending, outcomes
-
-from .proofs import ROOT, cited
+from lockstep.site.pages.evidence import REPORTS, ending, outcomes
+from lockstep.site.pages.proofs import ROOT, cited
 
 
 def unproven(

@@ -1,7 +1,7 @@
 """Every address outside the site that a text names, and when it last answered.
 
-    python -m lockstep.site.links            check all, keep today's date
-    python -m lockstep.site.links --collect  only take new ones in, old ones out
+    python -m lockstep.site.verify.links            check all, note the date
+    python -m lockstep.site.verify.links --collect  add new links, drop old ones
 
 Prints one line for each dead link and exits 1 when there is one; without a
 network it exits 2 and changes nothing.
@@ -24,7 +24,7 @@ import yaml
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-KNOWN = Path("code/lockstep/site/links.yml")
+KNOWN = Path("code/lockstep/site/verify/links.yml")
 HEADER = """\
 # Every external link of the pages, the README and the notebooks, with the day
 # on which it last answered. null: not checked yet. `make links` writes it.

@@ -20,8 +20,8 @@ from mkdocs.structure.files import Files
 from lockstep.practice.bank import TOPICS
 from lockstep.practice.figures import template
 from lockstep.practice.rounds import STAGES, Round, rounds
-from lockstep.site import generated
-from lockstep.site.questions import (
+from lockstep.site.pages import generated
+from lockstep.site.pages.questions import (
     ROUNDS,
     TEMPLATES,
     evidence,

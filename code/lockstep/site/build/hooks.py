@@ -33,7 +33,15 @@ from lockstep.explore import page as explore_page
 from lockstep.explore import planner_page
 from lockstep.practice import estimates
 from lockstep.practice.figures import ENVIRONMENT, computed
-from lockstep.site import (
+from lockstep.site.build.freshness import outdate
+from lockstep.site.build.kept import (
+    Navigation,
+    Store,
+    keep_compiled,
+    keep_highlighted,
+)
+from lockstep.site.build.policy import protect
+from lockstep.site.pages import (
     api,
     checked,
     glossary,
@@ -43,17 +51,9 @@ from lockstep.site import (
     questions,
     rounds,
 )
-from lockstep.site.diagrams import Ahead, picture
-from lockstep.site.freshness import outdate
-from lockstep.site.kept import (
-    Navigation,
-    Store,
-    keep_compiled,
-    keep_highlighted,
-)
-from lockstep.site.phone_tables import stackable
-from lockstep.site.pictures import chart
-from lockstep.site.policy import protect
+from lockstep.site.pages.diagrams import Ahead, picture
+from lockstep.site.pages.phone_tables import stackable
+from lockstep.site.pages.pictures import chart
 
 _MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
 _CARDS = "ts-fsrs/dist/index.mjs"

@@ -1,6 +1,6 @@
 """The tests of what has changed since the last commit on main: `make check`.
 
-    python -m lockstep.site.affected [FILE...]
+    python -m lockstep.site.verify.affected [FILE...]
 
 A page is checked by its blocks. A module is checked by the test that mirrors
 it, by the tests that import it, and by the blocks of pages that show it; a
@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from lockstep.site.pages import blocks, pages
-from lockstep.site.shown_lines import GPU_RECORD, REPORT, shown, unrun
-from lockstep.site.snippets import Include, includes
+from lockstep.site.pages.blocks import blocks, pages
+from lockstep.site.pages.snippets import Include, includes
+from lockstep.site.verify.shown_lines import GPU_RECORD, REPORT, shown, unrun
 
 REPORTS = ".cache/reports"
 COVERING = "tests/covering.txt"

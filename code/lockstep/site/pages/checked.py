@@ -1,6 +1,6 @@
 """What the pages say of PyTorch, what holds it, and on which versions it held.
 
-    python -m lockstep.site.checked record [ID …]
+    python -m lockstep.site.pages.checked record [ID …]
 
 runs the tests of all statements, or of those named, on the torch that is
 installed, and notes in `checked.json` which passed. What was noted of other
@@ -24,10 +24,10 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 
-from lockstep.site.evidence import outcomes
-from lockstep.site.glossary import place
+from lockstep.site.pages.evidence import outcomes
+from lockstep.site.pages.glossary import place
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 DATA = Path(__file__).with_suffix(".yml")
 RESULT = Path(__file__).with_suffix(".json")
 

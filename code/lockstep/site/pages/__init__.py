@@ -1,0 +1,1 @@
+"""What stands on the pages: includes, figures, questions, diagrams, marks."""
