@@ -36,6 +36,8 @@ quietly = @.ci/quietly .cache/logs/$(1).log "$(2)" "$(3)"
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 # Containers set it; what is imported would be compiled at each start.
 unexport PYTHONDONTWRITEBYTECODE
+# README says what follows MkDocs 1.6; each build need not.
+export NO_MKDOCS_2_WARNING := 1
 
 ##@ For readers
 # Dirty: after an edit only the pages that show it are written anew. What hooks
