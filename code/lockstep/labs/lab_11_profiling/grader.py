@@ -3,8 +3,7 @@
 import io
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from random import Random
@@ -18,6 +17,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from lockstep.grading.criteria import Criterion, named
+from lockstep.instruments.phase_timer import Marks
 from lockstep.instruments.traffic import Traffic
 from lockstep.labs.lab_11_profiling import slow
 
@@ -207,34 +207,6 @@ def blames(answer: ModuleType) -> None:
 
 
 # Part three: what was mended.
-
-
-class Marks:
-    """A timer that counts the ends of phases, and tells those of steps."""
-
-    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
-        self.ended = dict.fromkeys(slow.PHASES, 0)
-        self.changed = threading.Condition()
-        self.then = then
-
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        yield
-        self.then()
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        yield
-        with self.changed:
-            self.ended[name] = self.ended.get(name, 0) + 1
-            self.changed.notify_all()
-
-    def wait_for(self, name: str, count: int, seconds: float) -> bool:
-        """Whether as many phases of that name ended, in time."""
-        with self.changed:
-            return self.changed.wait_for(
-                lambda: self.ended[name] >= count, seconds
-            )
 
 
 def cpu_seconds(trainer: type[slow.Trainer]) -> float:
