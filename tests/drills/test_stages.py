@@ -47,7 +47,7 @@ def assert_costs_its_own(wrong: Wrong, folder: Path) -> None:
 def test_a_mistake_costs_the_criterion_that_it_breaks(
     wrong: Wrong, tmp_path: Path
 ) -> None:
-    if wrong.solution.suffix == ".py":
+    if wrong.solution[0].suffix == ".py":
         assert_fails(wrong, tmp_path, SECONDS)
     else:  # its criteria are about files, and judged together
         assert_costs_its_own(wrong, tmp_path)

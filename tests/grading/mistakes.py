@@ -18,16 +18,20 @@ class Wrong(NamedTuple):
 
     exercise: Lab | Drill
     mutant: Mutant
-    solution: Path
+    solution: tuple[Path, ...]  # files, whose texts in a row are the solution
 
     def __str__(self) -> str:
         return f"{self.exercise.number}-{self.mutant.name}"
 
+    @property
+    def source(self) -> str:
+        """The solution's text, without the mistake."""
+        return "\n\n".join(one.read_text("utf-8") for one in self.solution)
+
     def written(self, folder: Path) -> Path:
         """The answer as a file in a folder."""
-        file = folder / f"wrong{self.solution.suffix}"
-        text = self.mutant.mutated(self.solution.read_text("utf-8"))
-        file.write_text(text, "utf-8")
+        file = folder / f"wrong{self.solution[0].suffix}"
+        file.write_text(self.mutant.mutated(self.source), "utf-8")
         return file
 
 
@@ -38,14 +42,22 @@ def wrong_answers(exercises: Iterable[Lab | Drill]) -> list[Wrong]:
         name = f"{exercise.grader.removesuffix('grader')}wrong"
         table = importlib.import_module(name)
         if isinstance(exercise, Drill):
-            solution = exercise.solution
+            solution: tuple[Path, ...] = (exercise.solution,)
         else:  # the lab's solution.py may only name the functions
-            spec = find_spec(table.SOURCE)
-            assert spec
-            assert spec.origin
-            solution = Path(spec.origin)
+            modules = table.SOURCE
+            if isinstance(modules, str):
+                modules = (modules,)
+            solution = tuple(map(module_file, modules))
         found += [Wrong(exercise, one, solution) for one in table.MUTANTS]
     return found
+
+
+def module_file(name: str) -> Path:
+    """The file of a module."""
+    spec = find_spec(name)
+    assert spec
+    assert spec.origin
+    return Path(spec.origin)
 
 
 def criteria(grader: str) -> list[Criterion]:

@@ -68,8 +68,7 @@ def test_wrong_answers_fit_the_solution_and_can_be_compiled(
     exercise: Lab | Drill,
 ) -> None:
     for wrong in wrong_answers([exercise]):
-        source = wrong.solution.read_text("utf-8")
-        text = wrong.mutant.mutated(source)
-        assert text != source
-        if wrong.solution.suffix == ".py":
+        text = wrong.mutant.mutated(wrong.source)
+        assert text != wrong.source
+        if wrong.solution[0].suffix == ".py":
             compile(text, str(wrong), "exec")

@@ -32,6 +32,26 @@ def join() -> int:
     return rank
 
 
+def test_a_watch_sees_what_changes_below_its_folder_until_it_ends(
+    tmp_path: Path,
+) -> None:
+    """A rename and a link change the folder that gets the new name."""
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    seen: list[grader.Moment] = []
+    with grader.watched(inside, solution, seen.append):
+        (outside / "file").write_text("1")
+        os.sync()
+        (outside / "file").rename(inside / "file")
+        (inside / "link").symlink_to(outside)
+        (inside / "file").read_text()
+        (inside / "file").rename(outside / "file")
+    (inside / "later").mkdir()
+    kinds = [(moment.kind, moment.target) for moment in seen]
+    assert kinds == [("sync", ""), ("rename", "file"), ("change", "")]
+
+
 def test_a_loader_goes_on_with_the_next_batch() -> None:
     loader = Loader(range(10), 4, seed=7, prefetch=2)
     batches = [batch for _ in range(2) for batch in loader]

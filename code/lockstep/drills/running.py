@@ -69,6 +69,15 @@ def every(value: Any) -> list[Any]:
     return values
 
 
+def torn(_: object, file: Any, **__: Any) -> None:
+    """Stand in for a `torch.save` that is killed in its middle."""
+    if hasattr(file, "write"):
+        file.write(b"half")
+    else:
+        Path(file).write_bytes(b"half")
+    raise OSError("killed")
+
+
 @contextmanager
 def torchrun(world: int) -> Iterator[bool]:
     """Whether this rank is one of the `world` that torchrun has started: they

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from lockstep.experiments.benchmarks import timeline, traces
-from lockstep.labs.lab_11_profiling.solution import breakdown, covered
+from lockstep.instruments.trace_breakdown import breakdown, covered
 from tests.ranks import run_ranks, store
 
 

@@ -3,9 +3,9 @@
 COMPLAINT = """
 On the GPU nodes forward and backward are free, if I believe the phases in the
 log, and the optimizer takes all of a step. I have no GPU to spare for you. So I
-put a stand-in under the timers, `Gpu` of `lockstep.debugging.bugs.rig`, whose
-kernels take 2, 4 and 1 s; they book it the same way. Steps are slower than in
-another trainer of ours, too.
+put a stand-in under the timers, `FakeGpu` of `lockstep.instruments.fake_gpu`.
+Its kernels take 2, 4 and 1 s, and the timers book them the same way. Steps are
+slower than in another trainer of ours, too.
 """
 LOG = r"""
 $ python -m lockstep.debugging.bugs.rig trainer.py

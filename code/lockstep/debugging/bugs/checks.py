@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,7 @@ import torch
 
 from lockstep import interview
 from lockstep.grading.criteria import load
+from lockstep.instruments.late_listing import list_late
 
 from . import probes
 from .rig import (
@@ -344,28 +345,8 @@ def lists_late(newest: str, step: int) -> Callable[[ModuleType], None]:
     def watch(module: ModuleType) -> None:
         if restore := getattr(module, "restore", None):
             module.restore = lambda r: (step, *restore(r)[1:])  # type: ignore[attr-defined]
-        if os.environ["RANK"] != "1":
-            return
-        glob, listdir, scandir = Path.glob, os.listdir, os.scandir
-
-        def stale(self: Path, *args: Any, **named: Any) -> Iterator[Path]:
-            found = glob(self, *args, **named)
-            return (path for path in found if path.name != newest)
-
-        @contextmanager
-        def entries(path: Any = ".") -> Iterator[Any]:
-            with scandir(path) as found:
-                yield (entry for entry in found if entry.name != newest)
-
-        def names(path: Any = ".") -> list[str]:
-            return [name for name in listdir(path) if name != newest]
-
-        def paths(self: Path) -> Iterator[Path]:
-            return (self / name for name in names(self))
-
-        Path.glob = stale  # type: ignore[method-assign, assignment]
-        Path.iterdir = paths  # type: ignore[method-assign, assignment]
-        os.scandir, os.listdir = entries, names  # type: ignore[assignment]
+        if os.environ["RANK"] == "1":
+            list_late(lambda name: name == newest)
 
     return watch
 

@@ -36,6 +36,7 @@ import torch.utils.serialization.config
 
 from lockstep.grading import ranks
 from lockstep.grading.criteria import load
+from lockstep.instruments.fake_gpu import FakeGpu
 from lockstep.trainer.extensions.sample_record import read_samples
 
 Watch = Callable[[ModuleType], Any]
@@ -155,50 +156,21 @@ def die_mid_write(limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
 
-# Seconds that the phases of a step take on the device below.
+# Seconds that the phases of a step take on a GPU.
 KERNELS = {"forward": 2.0, "backward": 4.0, "optimizer": 1.0}
 
 
-class Gpu:
-    """A device that works through its queue behind the host's back, with a
-    clock of its own: what CUDA does to a timer, to the last digit."""
-
-    def __init__(self) -> None:
-        self.now = self.idle_from = 0.0  # the host's clock; the queue's end
-
-    def step(self, phase: Callable[[str], Any], reads: bool = True) -> None:
-        """Queue a step's kernels, each in its `phase`; the last phase may read
-        a value, which waits for all of them."""
-        for name, seconds in KERNELS.items():
-            with phase(name):
-                self.now += 0.001  # a launch
-                self.idle_from = max(self.now, self.idle_from) + seconds
-                if reads and name == "optimizer":
-                    self.synchronize()
-
-    def synchronize(self, *_: Any) -> None:
-        """The host waits for the device."""
-        self.now = max(self.now, self.idle_from)
-
-    def put_in(self) -> None:
-        """In place of this process's clock and of CUDA."""
-        patch("time.perf_counter", lambda: self.now).start()
-        patch("torch.cuda.synchronize", self.synchronize).start()
-        patch("torch.cuda.Event", lambda **_: _Event(self)).start()
-
-
-class _Event:
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
-
-    def record(self, *_: Any) -> None:
-        self.at = max(self.gpu.now, self.gpu.idle_from)
-
-    def synchronize(self) -> None:
-        self.gpu.now = max(self.gpu.now, self.at)
-
-    def elapsed_time(self, end: _Event) -> float:
-        return (end.at - self.at) * 1e3
+def queue_step(
+    gpu: FakeGpu, phase: Callable[[str], Any], reads: bool = True
+) -> None:
+    """Queue a step's kernels, each in its `phase`; the last phase may read a
+    value, which waits for all of them."""
+    for name, seconds in KERNELS.items():
+        with phase(name):
+            gpu.work(0.001)  # a launch
+            gpu.launch(seconds)
+            if reads and name == "optimizer":
+                gpu.synchronize()
 
 
 def step_on_a_gpu(
@@ -220,13 +192,13 @@ def _step_on_a_gpu(
     module = load(trainer)
     for part in "events", "samples":
         (folder / part).mkdir(parents=True, exist_ok=True)
-    gpu = Gpu()
-    gpu.put_in()
-    log = module.Log(folder, 0, 0, gpu=True)
-    log.timing = timing
-    gpu.step(log.phase, reads)
-    waited = gpu.now  # reading the timers may wait for the device
-    return dict(log.seconds), waited
+    gpu = FakeGpu()
+    with gpu.installed(), patch("time.perf_counter", gpu.clock):
+        log = module.Log(folder, 0, 0, gpu=True)
+        log.timing = timing
+        queue_step(gpu, log.phase, reads)
+        waited = gpu.now  # reading the timers may wait for the device
+        return dict(log.seconds), waited
 
 
 def _ended_in_time(work: Callable[..., Any], *args: Any) -> Any:

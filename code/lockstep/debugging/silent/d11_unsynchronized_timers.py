@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockstep.debugging.bugs.rig import KERNELS, Gpu
+from lockstep.debugging.bugs.rig import KERNELS, queue_step
+from lockstep.instruments.fake_gpu import FakeGpu
 
 
 # --8<-- [start:copy]
@@ -54,9 +55,9 @@ def train_step(
 # --8<-- [end:copy]
 def demonstrate() -> None:
     """Shares of a step: of the kernels, and as the timers book them."""
-    gpu, timers = Gpu(), PhaseTimers()
-    with patch("time.perf_counter", lambda: gpu.now):
-        gpu.step(timers.phase)
+    gpu, timers = FakeGpu(), PhaseTimers()
+    with patch("time.perf_counter", gpu.clock):
+        queue_step(gpu, timers.phase)
     for what, seconds in ("kernels", KERNELS), ("timers", timers.seconds):
         total = sum(seconds.values())
         shares = (f"{k} {s / total:.0%}" for k, s in seconds.items())

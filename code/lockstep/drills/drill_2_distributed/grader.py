@@ -31,6 +31,7 @@ from ..running import (
     replayed,
     told,
     torchrun,
+    torn,
     trained,
     weights,
 )
@@ -204,15 +205,6 @@ def is_quiet(answer: ModuleType) -> None:
         assert lines, "rank 0 prints nothing"
     else:
         assert not lines, f"rank {rank()} prints {lines} lines, not 0"
-
-
-def torn(_: object, file: Any, **__: Any) -> None:
-    """A `torch.save` that is killed in its middle."""
-    if hasattr(file, "write"):
-        file.write(b"half")
-    else:
-        Path(file).write_bytes(b"half")
-    raise OSError("killed")
 
 
 def published(path: Path) -> dict[int, Path]:

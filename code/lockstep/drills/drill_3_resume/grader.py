@@ -1,14 +1,11 @@
 """Drill 3: what must hold of a run that was killed, on two ranks."""
 
 import io
-import os
 import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import (
-    contextmanager,
     redirect_stderr,
     redirect_stdout,
     suppress,
@@ -24,6 +21,7 @@ import numpy as np
 import torch
 
 from lockstep.grading.criteria import Criterion
+from lockstep.instruments.late_listing import listed_late
 
 from ..running import (
     agreed,
@@ -101,40 +99,9 @@ def is_bitwise(answer: ModuleType) -> None:
     )
 
 
-@contextmanager
-def late(step: str) -> Iterator[None]:
-    """A listing of a folder does not show this one yet."""
-    scan, names = os.scandir, os.listdir
-
-    class Listing:
-        def __init__(self, path: Any = ".") -> None:
-            with scan(path) as found:
-                seen = [one for one in found if shown(one.name)]
-            self.found = iter(seen)
-
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def __iter__(self) -> Any:
-            return self.found
-
-        def __next__(self) -> Any:
-            return next(self.found)
-
-        def close(self) -> None:
-            pass
-
-    def listed(path: Any = ".") -> list[Any]:
-        return [name for name in names(path) if shown(str(name))]
-
-    def shown(name: str) -> bool:
-        return not re.fullmatch(step, name)
-
-    with patch("os.scandir", Listing), patch("os.listdir", listed):
-        yield
+def is_step_6(name: str) -> bool:
+    """Return whether a folder's name is that of the checkpoint at step 6."""
+    return re.fullmatch("step-0*6", name) is not None
 
 
 def one_decides(answer: ModuleType) -> None:
@@ -153,7 +120,7 @@ def one_decides(answer: ModuleType) -> None:
 
         with patch.object(answer, "restore", compared), built(answer) as made:
             if rank() == 1:
-                with late("step-0*6"):
+                with listed_late(is_step_6):
                     launched(answer, short(answer, path))
             else:
                 launched(answer, short(answer, path))

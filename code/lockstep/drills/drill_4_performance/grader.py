@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch.utils.data import TensorDataset
 
 from lockstep.grading.criteria import Criterion, load
+from lockstep.instruments.fake_gpu import FakeGpu
 
 from ..drill_3_resume.grader import is_bitwise
 from ..running import (
@@ -43,77 +44,92 @@ class Slow(TensorDataset):
         return super().__getitem__(index)
 
 
-class Event:
-    """What times a GPU's work without a wait, where there is no GPU."""
+class SpentClock:
+    """A clock that moves only when work spends time, by the work's kind."""
 
-    def __init__(self, waits: list[None]) -> None:
-        self.synchronize = lambda: waits.append(None)
+    def __init__(self, spent: Counter[int]) -> None:
+        self.spent = spent
 
-    def record(self, *_: Any) -> None:
-        """At once."""
+    def spend(self, kind: int, more: int = 0) -> None:
+        """Let work of a kind take its seconds, and maybe more."""
+        self.spent[kind] += kind + more
 
-    def elapsed_time(self, _: "Event") -> float:
-        """In milliseconds."""
-        return 0.0
+    def seconds(self) -> float:
+        """Stand in for time.time and its like."""
+        return float(self.spent.total())
+
+    def nanoseconds(self) -> int:
+        """Stand in for time.time_ns and its like."""
+        return self.spent.total() * 10**9
+
+
+class SlowWork:
+    """What an answer calls to work, each call with its time on a clock.
+
+    Args:
+        answer: the answer whose `toy` and `build` take time.
+        clock: spends the time.
+        lag: seconds that each load takes more on rank 1.
+    """
+
+    def __init__(self, answer: ModuleType, clock: SpentClock, lag: int) -> None:
+        self.clock, self.lag = clock, lag
+        self.real_toy, self.real_build = answer.toy, answer.build
+        self.real_save, self.real_all_reduce = torch.save, dist.all_reduce
+
+    def toy(self) -> Any:
+        """Return the data sets, of which the first is slow."""
+        data, held_out = self.real_toy()
+        more = self.lag * rank()
+        return Slow(data, lambda: self.clock.spend(LOAD, more)), held_out
+
+    def build(self, cfg: Any) -> Any:
+        """Return a model and an optimizer that are slow."""
+        spend = self.clock.spend
+        model, optimizer = self.real_build(cfg)
+        model.register_forward_pre_hook(
+            lambda *_: spend(FORWARD) if model.training else None
+        )
+        *_, last = model.parameters()
+        last.register_hook(lambda _: spend(BACKWARD))
+        optimizer.register_step_pre_hook(lambda *_: spend(OPTIMIZER))
+        return model, optimizer
+
+    def save(self, *what: Any, **options: Any) -> None:
+        """Stand in for torch.save."""
+        self.clock.spend(SAVE)
+        self.real_save(*what, **options)
+
+    def all_reduce(self, tensor: Any, *how: Any, **options: Any) -> Any:
+        """Stand in for torch.distributed.all_reduce."""
+        if tensor.numel() > 9:  # gradients, and no metrics
+            self.clock.spend(REDUCE)
+        return self.real_all_reduce(tensor, *how, **options)
 
 
 @contextmanager
 def clocked(
     answer: ModuleType, spent: Counter[int], lag: int = 0
 ) -> Iterator[ModuleType]:
-    """The answer, loaded once more, in a time that only its work spends; each
+    """Load the answer once more, in a time that only its work spends; each
     load takes `lag` seconds more on rank 1."""
-
-    def spend(kind: int, more: int = 0) -> None:
-        spent[kind] += kind + more
-
-    def now() -> float:
-        return float(spent.total())
-
+    clock = SpentClock(spent)
     with ExitStack() as stack:
-        for clock in ("perf_counter", "monotonic", "time"):
-            stack.enter_context(patch(f"time.{clock}", now))
-            stack.enter_context(
-                patch(f"time.{clock}_ns", lambda: spent.total() * 10**9)
-            )
-        stack.enter_context(patch("timeit.default_timer", now))
+        for name in "perf_counter", "monotonic", "time":
+            stack.enter_context(patch(f"time.{name}", clock.seconds))
+            stack.enter_context(patch(f"time.{name}_ns", clock.nanoseconds))
+        stack.enter_context(patch("timeit.default_timer", clock.seconds))
         fresh = load(Path(str(answer.__file__)))
         needed(fresh, "toy", "build", "train")
-        toy, build, save = fresh.toy, fresh.build, torch.save
-
-        def slow_toy() -> Any:
-            data, held_out = toy()
-            more = lag * rank()
-            return Slow(data, lambda: spend(LOAD, more)), held_out
-
-        def slow_build(cfg: Any) -> Any:
-            model, optimizer = build(cfg)
-            model.register_forward_pre_hook(
-                lambda *_: spend(FORWARD) if model.training else None
-            )
-            *_, last = model.parameters()
-            last.register_hook(lambda _: spend(BACKWARD))
-            optimizer.register_step_pre_hook(lambda *_: spend(OPTIMIZER))
-            return model, optimizer
-
-        def slow_save(*what: Any, **options: Any) -> None:
-            spend(SAVE)
-            save(*what, **options)
-
-        reduce = dist.all_reduce
-
-        def slow_reduce(tensor: Any, *how: Any, **options: Any) -> Any:
-            if tensor.numel() > 9:  # gradients, and no metrics
-                spend(REDUCE)
-            return reduce(tensor, *how, **options)
-
-        for owner, name, new in (
-            (fresh, "toy", slow_toy),
-            (fresh, "build", slow_build),
-            (torch, "save", slow_save),
-            (dist, "all_reduce", slow_reduce),
+        work = SlowWork(fresh, clock, lag)
+        for owner, name in (
+            (fresh, "toy"),
+            (fresh, "build"),
+            (torch, "save"),
+            (dist, "all_reduce"),
         ):
-            stack.enter_context(patch.object(owner, name, new))
+            new = patch.object(owner, name, getattr(work, name))
+            stack.enter_context(new)
         yield fresh
 
 
@@ -205,29 +221,16 @@ def waits_for_the_device(answer: ModuleType) -> None:
 
 def waits(answer: ModuleType, log_every_steps: int) -> int:
     """How often a run waits for the device, if its log has one."""
-    found: list[None] = []
+    gpu = FakeGpu()
 
     class OnGpu(answer.Log):  # type: ignore[name-defined]
         def __init__(self, run_dir: Path, rank: int, attempt: int, gpu: bool):
             super().__init__(run_dir, rank, attempt, True)
 
-    def wait(*_: Any) -> None:
-        found.append(None)
-
-    def event(*_: Any, **__: Any) -> Event:
-        return Event(found)
-
-    with (
-        folder() as path,
-        patch.object(answer, "Log", OnGpu),
-        patch("torch.cuda.synchronize", wait),
-        patch("torch.accelerator.synchronize", wait),
-        patch("torch.cuda.Event", event),
-        patch("torch.Event", event),
-    ):
+    with folder() as path, patch.object(answer, "Log", OnGpu), gpu.installed():
         cfg = configured(answer, path, log_every_steps=log_every_steps)
         launched(answer, cfg)
-    return len(found)
+    return gpu.waits
 
 
 def computes_in(answer: ModuleType) -> None:

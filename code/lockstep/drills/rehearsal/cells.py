@@ -28,13 +28,12 @@ from lockstep.drills.rehearsal.tools import (
     expect,
     folder,
     micro_batches,
-    on_all_ranks,
     refused,
     replica,
     tensors,
     torchrun,
-    torn,
 )
+from lockstep.drills.running import every, torn
 from lockstep.trainer.extensions.audit import audit, permutation_order
 from lockstep.trainer.extensions.events import read_events
 from lockstep.trainer.extensions.sample_record import MAGIC
@@ -154,7 +153,7 @@ def ranks(cut: Any) -> None:
         (rank, world) == (dist.get_rank(), dist.get_world_size()),
         f"join() says rank {rank} of {world}: return what the group says",
     )
-    answers = on_all_ranks(cut.on_rank0(lambda: rank))
+    answers = every(cut.on_rank0(lambda: rank))
     expect(
         answers == [0] * world,
         f"on_rank0() gives the ranks {answers}: broadcast what rank 0 decides",
@@ -166,7 +165,7 @@ def ranks(cut: Any) -> None:
         "wrap() leaves the wasted pass behind: zero_grad(), then train()",
     )
     ddp(torch.full((1, 32), rank + 1.0)).sum().backward()
-    sums = on_all_ranks([p.grad.sum().item() for p in ddp.parameters()])
+    sums = every([p.grad.sum().item() for p in ddp.parameters()])
     expect(
         sums == [sums[0]] * world,
         "ranks hold different gradients: wrap the model in DDP",
@@ -198,8 +197,8 @@ def step(cut: Any) -> None:
         f" {BATCH}: scale the summed loss by world / {BATCH}, and let the last"
         " pass alone synchronize",
     )
-    losses = on_all_ranks(float(total))
-    trained = sorted(np.concatenate(on_all_ranks(np.asarray(ids))).tolist())
+    losses = every(float(total))
+    trained = sorted(np.concatenate(every(np.asarray(ids))).tolist())
     expect(
         trained == [*range(BATCH)]
         and abs(sum(losses) / BATCH - loss.item()) < 1e-4,

@@ -97,22 +97,6 @@ def tensors(r: SimpleNamespace) -> list[Tensor]:
     return [t.detach().clone() for t in [*r.ddp.parameters(), *states]]
 
 
-def torn(_: object, file: Any) -> None:
-    """A `torch.save` that is killed in its middle."""
-    if hasattr(file, "write"):
-        file.write(b"half")
-    else:
-        Path(file).write_bytes(b"half")
-    raise OSError("killed")
-
-
-def on_all_ranks(value: Any) -> list[Any]:
-    """Every rank's `value`, on every rank."""
-    values = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
-
-
 def folder(name: str, *parts: str) -> Path:
     """A place for this rehearsal's files, with the folders `parts` in it."""
     path = Path(os.environ["REHEARSAL"]) / name

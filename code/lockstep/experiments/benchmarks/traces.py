@@ -4,8 +4,7 @@
     python -m lockstep.experiments.benchmarks.traces read
 
 `record` writes a trace of each to the folder `traces`, and what profiling
-costs. `read` says of the last step of each trace what every rank did, by the
-trace reader of lab 11.
+costs. `read` says of the last step of each trace what every rank did.
 """
 
 import json
@@ -36,7 +35,7 @@ from lockstep.experiments.benchmarks.timeline import (
 )
 from lockstep.experiments.provenance import about, write
 from lockstep.instruments.forked import in_a_group
-from lockstep.labs.lab_11_profiling.solution import breakdown
+from lockstep.instruments.trace_breakdown import breakdown
 
 CASES = "overlap", "late", "apart"
 COST = FOLDER.with_suffix(".json")

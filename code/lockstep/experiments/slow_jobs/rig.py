@@ -16,9 +16,8 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from lockstep.instruments.phase_timer import Marks, PhaseTimer
 from lockstep.labs.lab_11_profiling import slow
-from lockstep.labs.lab_11_profiling.grader import Marks
-from lockstep.labs.lab_11_profiling.solution import PhaseTimer
 from lockstep.trainer.checkpoint import Writer
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.timers import PhaseTimers

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
@@ -218,76 +219,117 @@ def identity(about: os.stat_result) -> tuple[int, int]:
     return about.st_dev, about.st_ino
 
 
-# Calls that change a directory, as the interpreter tells its audit hooks.
-WRITING = {
-    *("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link"),
-    *("os.symlink", "os.truncate", "shutil.rmtree"),
+# Calls that change a directory, by their audit events, and which argument of
+# the event is the path that changes.
+CHANGED = {
+    "open": 0,
+    "os.link": 1,
+    "os.mkdir": 0,
+    "os.remove": 0,
+    "os.rename": 1,
+    "os.rmdir": 0,
+    "os.symlink": 1,
+    "os.truncate": 0,
+    "shutil.rmtree": 0,
 }
 
 
 def now(kind: str, **about: Any) -> Moment:
-    """A moment that is about to be."""
+    """Return a moment that is about to happen."""
     return Moment(time.monotonic_ns(), kind, **about)
+
+
+class Watch:
+    """Calls `act` before each change below a folder, and instead of each sync:
+    the kernel already has what a killed process wrote."""
+
+    def __init__(self, root: Path, act: Callable[[Moment], None]) -> None:
+        self.root, self.act = root.resolve(), act
+        self.acting = False  # then the watch itself causes the events
+
+    def audit(self, event: str, args: tuple[Any, ...]) -> None:
+        """Look at an event that the interpreter reports to audit hooks."""
+        if self.acting or event not in CHANGED:
+            return
+        path = args[CHANGED[event]]
+        if event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR):
+            return
+        if isinstance(path, int) or not self.is_below(path):
+            return
+        self.acting = True
+        try:
+            if event == "os.rename":
+                source, target, *_ = args
+                self.act(renamed(source, target))
+            else:
+                self.act(now("change"))
+        finally:
+            self.acting = False
+
+    def is_below(self, path: Any) -> bool:
+        """Return whether the path is the folder, or in it."""
+        resolved = Path(os.fsdecode(path)).resolve()
+        return resolved.is_relative_to(self.root)
+
+    def synced(self, *of: Any) -> None:
+        """Stand in for os.fsync, os.fdatasync and os.sync."""
+        if not of:
+            self.act(now("sync"))
+            return
+        about = os.fstat(of[0] if isinstance(of[0], int) else of[0].fileno())
+        self.act(now("fsync", file=identity(about), size=about.st_size))
+
+
+def renamed(source: Any, target: Any) -> Moment:
+    """Return the moment of a rename, with the files that it renames."""
+    source, target = Path(os.fsdecode(source)), Path(os.fsdecode(target))
+    every = {"its list of names": source}
+    if source.is_dir():
+        every |= {path.name: path for path in source.iterdir()}
+    about = {name: path.stat() for name, path in every.items()}
+    files = tuple((n, identity(s), s.st_size) for n, s in about.items())
+    return now("rename", target=target.name, files=files)
+
+
+watch: Watch | None = None  # the current one
+
+
+@cache
+def install_hook() -> None:
+    """Report this process's events to the current watch. An audit hook cannot
+    be removed, so there is only one."""
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if current := watch:  # another thread may end it meanwhile
+            current.audit(event, args)
+
+    sys.addaudithook(hook)
 
 
 @contextmanager
 def watched(
     root: Path, answer: Any, act: Callable[[Moment], None]
 ) -> Iterator[None]:
-    """`act` before each change below `root`, and in place of each sync: what
-    a killed process has written is safe with the kernel."""
-    on, root = True, root.resolve()
-
-    def below(path: Any) -> bool:
-        if isinstance(path, int):
-            return False
-        return Path(os.fsdecode(path)).resolve().is_relative_to(root)
-
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        nonlocal on
-        if not on or event not in WRITING:
-            return
-        if event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR):
-            return
-        if not below(args[event == "os.rename"]):
-            return
-        on = False  # for what the watch itself does
-        try:
-            act(renamed(*args) if event == "os.rename" else now("change"))
-        finally:
-            on = True
-
-    def renamed(source: Any, target: Any, *_: Any) -> Moment:
-        source, target = Path(os.fsdecode(source)), Path(os.fsdecode(target))
-        every = {"its list of names": source}
-        if source.is_dir():
-            every |= {path.name: path for path in source.iterdir()}
-        about = {name: path.stat() for name, path in every.items()}
-        files = tuple((n, identity(s), s.st_size) for n, s in about.items())
-        return now("rename", target=target.name, files=files)
-
-    def synced(*of: Any) -> None:
-        if not of:
-            act(now("sync"))
-            return
-        about = os.fstat(of[0] if isinstance(of[0], int) else of[0].fileno())
-        act(now("fsync", file=identity(about), size=about.st_size))
-
-    sys.addaudithook(hook)
+    """Watch what the answer does below `root`."""
+    global watch
+    install_hook()
+    real = [
+        getattr(os, name)
+        for name in ("fsync", "fdatasync", "sync")
+        if hasattr(os, name)
+    ]
     with ExitStack() as stack:
-        real = [
-            getattr(os, name)
-            for name in ("fsync", "fdatasync", "sync")
-            if hasattr(os, name)
-        ]
+        current = Watch(root, act)
         for place in (os, answer):  # from os import fsync
             for name, value in list(vars(place).items()):
                 if any(value is one for one in real):
-                    stack.enter_context(patch.object(place, name, synced))
+                    new = patch.object(place, name, current.synced)
+                    stack.enter_context(new)
+        watch = current
         try:
             yield
         finally:
-            on = False  # a hook cannot be removed
+            watch = None
 
 
 def parts(rank: int, step: int) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 import io
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from random import Random
@@ -18,6 +17,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from lockstep.grading.criteria import Criterion, named
+from lockstep.instruments.fake_gpu import FakeGpu
+from lockstep.instruments.phase_timer import Marks
 from lockstep.instruments.traffic import Traffic
 from lockstep.labs.lab_11_profiling import slow
 
@@ -42,30 +43,6 @@ def found(answer: ModuleType, name: str) -> type[slow.Trainer]:
 # Part one: what measures.
 
 
-class Machine:
-    """A clock that only work moves, and a device that lags behind."""
-
-    def __init__(self) -> None:
-        self.now, self.queued, self.waits = 0.0, 0.0, 0
-
-    def clock(self) -> float:
-        return self.now
-
-    def work(self, seconds: float) -> None:
-        """Of the host; the device does nothing meanwhile."""
-        self.now += seconds
-
-    def launch(self, seconds: float) -> None:
-        """Of the device, which starts when somebody waits for it."""
-        self.queued += seconds
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
-        self.waits += 1
-        self.now += self.queued
-        self.queued = 0.0
-
-
 def read(timer: Any) -> dict[str, float]:
     """Its phases that took any time."""
     return {name: s for name, s in timer.seconds.items() if s}
@@ -78,7 +55,7 @@ def equal(got: dict[str, float], right: dict[str, float], when: str) -> None:
 
 def times_phases(answer: ModuleType) -> None:
     """On a host, then with a device behind it. All seconds are integers."""
-    m = Machine()
+    m = FakeGpu()
     timer = answer.PhaseTimer(m.clock)
     for _ in range(2):
         with timer.step():
@@ -106,14 +83,14 @@ def times_phases(answer: ModuleType) -> None:
     right |= {"load": 644.0, "save": 256.0}
     equal(read(timer), right, "after a phase that raises")
 
-    m = Machine()
+    m = FakeGpu()
     timer = answer.PhaseTimer(m.clock, m.synchronize, every=3)
     for step in range(4):
         before = m.waits
         with timer.step():
             with timer.phase("forward"):
-                m.launch(1)
                 m.work(2)
+                m.launch(1)
             m.launch(4)
             with timer.phase("sync"):
                 m.launch(8)
@@ -207,34 +184,6 @@ def blames(answer: ModuleType) -> None:
 
 
 # Part three: what was mended.
-
-
-class Marks:
-    """A timer that counts the ends of phases, and tells those of steps."""
-
-    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
-        self.ended = dict.fromkeys(slow.PHASES, 0)
-        self.changed = threading.Condition()
-        self.then = then
-
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        yield
-        self.then()
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        yield
-        with self.changed:
-            self.ended[name] = self.ended.get(name, 0) + 1
-            self.changed.notify_all()
-
-    def wait_for(self, name: str, count: int, seconds: float) -> bool:
-        """Whether as many phases of that name ended, in time."""
-        with self.changed:
-            return self.changed.wait_for(
-                lambda: self.ended[name] >= count, seconds
-            )
 
 
 def cpu_seconds(trainer: type[slow.Trainer]) -> float:

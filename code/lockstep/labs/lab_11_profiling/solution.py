@@ -2,109 +2,17 @@
 
 import io
 import threading
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from lockstep.instruments.phase_timer import PhaseTimer
+from lockstep.instruments.trace_breakdown import breakdown
 from lockstep.labs.lab_11_profiling import slow
 
-
-# --8<-- [start:timer]
-class PhaseTimer:
-    """Seconds by phase, which add up to the steps' own."""
-
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.perf_counter,
-        synchronize: Callable[[], None] = lambda: None,
-        every: int = 1,
-    ) -> None:
-        self.clock, self.synchronize, self.every = clock, synchronize, every
-        self.seconds: dict[str, float] = defaultdict(float)
-        self.open: list[str] = []  # the innermost last
-        self.steps, self.since = 0, 0.0
-
-    def turn(self) -> None:
-        """Here a phase begins or ends: what passed is the innermost one's."""
-        self.synchronize()
-        now = self.clock()
-        if self.open:
-            self.seconds[self.open[-1]] += now - self.since
-        self.since = now
-
-    @contextmanager
-    def span(self, name: str) -> Iterator[None]:
-        self.turn()
-        self.open.append(name)
-        try:
-            yield
-        finally:
-            self.turn()
-            self.open.pop()
-
-    def step(self) -> AbstractContextManager[None]:
-        timed = self.steps % self.every == 0
-        self.steps += 1
-        return self.span("other") if timed else nullcontext()
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        return self.span(name) if self.open else nullcontext()
-
-
-# --8<-- [end:timer]
-
-
-# --8<-- [start:trace]
-Span = tuple[float, float]  # begin and end
-
-
-def covered(spans: Iterable[Span], window: Span) -> float:
-    """How much of the window lies in one span at least."""
-    at, end = window
-    total = 0.0
-    for first, last in sorted(spans):
-        first, last = max(first, at), min(last, end)
-        if last > first:
-            total, at = total + last - first, last
-    return total
-
-
-def breakdown(trace: dict[str, Any]) -> dict[int, dict[str, float]]:
-    """Microseconds of each step, by what they hide."""
-    computes: list[Span] = []
-    sends: list[Span] = []
-    steps: dict[int, Span] = {}
-    for event in trace["traceEvents"]:
-        if event["ph"] != "X":
-            continue
-        name, category = event["name"], event.get("cat")
-        span = event["ts"], event["ts"] + event["dur"]
-        if name.startswith("gloo:"):
-            sends.append(span)
-        elif category == "cpu_op" and not name.startswith("c10d::"):
-            computes.append(span)
-        elif category == "user_annotation" and name.startswith("step "):
-            steps[int(name.removeprefix("step "))] = span
-    found = {}
-    for step, window in steps.items():
-        computation = covered(computes, window)
-        busy = covered(computes + sends, window)
-        found[step] = {
-            "computation": computation,
-            "communication": covered(sends, window),
-            "exposed": busy - computation,
-            "idle": window[1] - window[0] - busy,
-        }
-    return found
-
-
-# --8<-- [end:trace]
+__all__ = ["FOUND", "A", "B", "C", "D", "PhaseTimer", "breakdown"]
 
 
 # --8<-- [start:found]

@@ -2,7 +2,11 @@
 
 from lockstep.grading.mutants import Mutant
 
-SOURCE = "lockstep.labs.lab_11_profiling.solution"
+SOURCE = (
+    "lockstep.labs.lab_11_profiling.solution",
+    "lockstep.instruments.phase_timer",
+    "lockstep.instruments.trace_breakdown",
+)
 MUTANTS = (
     # `load` gets short, and the interpreter still runs one thread at a time.
     Mutant.diff("a_thread_decodes", {"trainer A"}, """
