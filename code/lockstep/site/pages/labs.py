@@ -34,6 +34,8 @@ from lockstep.labs.starters import starter
 from lockstep.site.pages.snippets import expand
 
 PROGRAM = "lockstep.grading.__main__"  # that a notebook grades with
+# Of the instruments, the two that lab 11 asks for.
+MEASURED = "/phase_timer.py", "/trace_breakdown.py"
 _INCLUDE = re.compile(r"^# (?=--8<--)", re.M)
 
 
@@ -100,7 +102,10 @@ def source_of(exercise: Exercise, root: Path) -> str:
         given["parts"] = [
             f
             for f in files
-            if "/parallel/" in f or "/bio/" in f or f == f"{home}/sound.py"
+            if "/parallel/" in f
+            or "/bio/" in f
+            or f == f"{home}/sound.py"
+            or f.endswith(MEASURED)
         ]
         cells = [f"{home}/slow.py", f"{home}/solution.py"]  # of their own
         files = [f for f in files if f not in given["parts"] + cells]

@@ -128,7 +128,7 @@ def _mirrored(
     """`code/lockstep/bio/pool.py` to `tests/bio/test_pool.py`; a module of a
     folder without a test of its own to the test of that folder, of which a lab,
     a drill or a bug has those of its number."""
-    for depth in range(len(inside), 3, -1):
+    for depth in range(len(inside), 2, -1):
         *folders, name = (x for x in inside[2:depth] if x != "extensions")
         stem = Path(name).stem
         test = "/".join(["tests", *folders, f"test_{stem}.py"])
