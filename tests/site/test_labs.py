@@ -164,7 +164,8 @@ def test_a_notebook_imports_torch_and_numpy_alone(exercise: Exercise) -> None:
 @pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.name)
 def test_a_lab_names_no_device(lab: Lab) -> None:
     """Its ranks are more than the GPUs of a reader's machine."""
-    for path in labs.closure(lab, ROOT / "code"):
+    stand_in = "lockstep/instruments/fake_gpu.py"  # it takes the place of one
+    for path in {*labs.closure(lab, ROOT / "code")} - {stand_in}:
         text = (ROOT / "code" / path).read_text()
         assert not re.search(r"torch\.cuda|[\"']cuda", text), path
 
