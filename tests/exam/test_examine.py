@@ -16,7 +16,7 @@ from lockstep.exam import pytest_plugin, report
 from lockstep.exam.adapter import Adapter, AdapterError, Launch
 from lockstep.exam.bench import Bench, ExamError
 from lockstep.exam.examine import Exam, examine, settle
-from lockstep.exam.questions import BY_ID, QUESTIONS, Result, Verdict
+from lockstep.exam.questions import BY_ID, FORMER, QUESTIONS, Result, Verdict
 from lockstep.exam.scenarios import SCENARIOS, Scenario, failed, passed
 
 pytest_plugins = ["pytester"]
@@ -55,7 +55,9 @@ def test_a_failure_is_seen_three_times(
     """What fails is tried three times and called a failure if it failed each
     time; what failed and then did not is called neither."""
     steady, three = scenario({"kill": failed("bad"), "order": passed()})
-    flaky, two = scenario({"torn": failed("bad")}, {"torn": passed()})
+    flaky, two = scenario(
+        {"kill-during-save": failed("bad")}, {"kill-during-save": passed()}
+    )
     exam = held(monkeypatch, tmp_path, steady, flaky)
     assert (len(three), len(two)) == (3, 2)
     assert exam.results["kill"].verdict.answer == "failed"
@@ -63,20 +65,22 @@ def test_a_failure_is_seen_three_times(
     assert exam.results["kill"].steps == ["something was done"]
     assert Path(exam.results["kill"].kept).is_dir()
     assert exam.results["order"].verdict.answer == "passed"
-    assert exam.results["torn"].verdict.answer == "not run"
-    assert "1 of 2 tries" in exam.results["torn"].verdict.said
+    assert exam.results["kill-during-save"].verdict.answer == "not run"
+    assert "1 of 2 tries" in exam.results["kill-during-save"].verdict.said
 
 
 def test_what_was_not_asked_for_is_tried_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It may explain what was asked for, and is not shown."""
-    first, count = scenario({"goes-on": passed(), "random": failed("bad")})
-    kill, tried = scenario({"kill": failed("bad", "random")})
+    first, count = scenario(
+        {"resumes-latest": passed(), "rng-state": failed("bad")}
+    )
+    kill, tried = scenario({"kill": failed("bad", "rng-state")})
     exam = held(monkeypatch, tmp_path, first, kill, only=frozenset({"kill"}))
     assert (len(count), len(tried)) == (1, 1)
     assert [*exam.results] == ["kill"]
-    assert exam.results["kill"].same_as == ("random",)
+    assert exam.results["kill"].same_as == ("rng-state",)
 
 
 def test_a_try_that_a_failure_explains_speaks_for_the_others(
@@ -84,12 +88,13 @@ def test_a_try_that_a_failure_explains_speaks_for_the_others(
 ) -> None:
     """An odd first try is not called a cause of its own if the second one
     failed for a cause that is known."""
-    cause, _ = scenario({"random": failed("bad")})
-    odd, tried = scenario({"torn": failed("no step", "goes-on")},
-                          {"torn": failed("bad", "random")})  # fmt: skip
+    cause, _ = scenario({"rng-state": failed("bad")})
+    name = "kill-during-save"
+    odd, tried = scenario({name: failed("no step", "resumes-latest")},
+                          {name: failed("bad", "rng-state")})  # fmt: skip
     exam = held(monkeypatch, tmp_path, cause, odd)
     assert len(tried) == 2
-    assert exam.results["torn"].same_as == ("random",)
+    assert exam.results["kill-during-save"].same_as == ("rng-state",)
 
 
 def test_what_fails_in_a_later_try_only_is_not_called_passed(
@@ -97,12 +102,12 @@ def test_what_fails_in_a_later_try_only_is_not_called_passed(
 ) -> None:
     """Where another failure of the same launches had them tried again."""
     both, _ = scenario(
-        {"order": failed("bad"), "random": passed()},
-        {"order": failed("bad"), "random": failed("races")},
+        {"order": failed("bad"), "rng-state": passed()},
+        {"order": failed("bad"), "rng-state": failed("races")},
     )
     exam = held(monkeypatch, tmp_path, both)
     assert exam.results["order"].reproduced == "3 of 3"
-    random = exam.results["random"]
+    random = exam.results["rng-state"]
     assert random.verdict.answer == "not run"
     assert "2 of 3 tries" in random.verdict.said
     assert random.verdict.said.endswith("races")
@@ -134,11 +139,11 @@ def test_what_a_failure_explains_is_not_tried_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A run that ends otherwise for a cause that is known counts once."""
-    cause, _ = scenario({"rate": failed("bad")})
-    other, tried = scenario({"kill": failed("bad", "rate")})
+    cause, _ = scenario({"learning-rate": failed("bad")})
+    other, tried = scenario({"kill": failed("bad", "learning-rate")})
     exam = held(monkeypatch, tmp_path, cause, other)
     assert len(tried) == 1
-    assert exam.results["kill"].same_as == ("rate",)
+    assert exam.results["kill"].same_as == ("learning-rate",)
     assert exam.causes == 1
     assert exam.count("failed") == 2
 
@@ -160,7 +165,7 @@ def test_what_does_not_apply_says_why(
     gone, tried = scenario({"scaler": passed()})
     exam = held(
         monkeypatch, tmp_path, half, gone, Scenario(breaks, ("hang",)),
-        Scenario(slips, ("torn",)),
+        Scenario(slips, ("kill-during-save",)),
         adapter=replace(ADAPTER, lacks=lacks),
     )  # fmt: skip
     verdicts = {n: r.verdict for n, r in exam.results.items()}
@@ -169,7 +174,7 @@ def test_what_does_not_apply_says_why(
         "order": ("not applicable", "no order"),
         "kill": ("passed", ""),
         "scaler": ("not applicable", "no scaler"),
-        "torn": ("not run", "checkpoints(run_dir) raises"),
+        "kill-during-save": ("not run", "checkpoints(run_dir) raises"),
         "hang": ("not run", "it never came up"),
     }
     assert not tried
@@ -180,14 +185,14 @@ def test_what_would_be_compared_with_chance_is_not_run(
 ) -> None:
     """Where two undisturbed runs end differently, no disturbed run is launched
     that would have to end as they do."""
-    differ, _ = scenario({"repeat": failed("bad")})
-    compared, tried = scenario({"kill": failed("bad", "random")})
+    differ, _ = scenario({"reproducible": failed("bad")})
+    compared, tried = scenario({"kill": failed("bad", "rng-state")})
     alone, _ = scenario({"hang": passed()})
     compared = compared._replace(compares=True)
     exam = held(monkeypatch, tmp_path, differ, compared, alone)
     assert not tried
     assert exam.results["kill"].verdict.answer == "not run"
-    assert "see repeat" in exam.results["kill"].verdict.said
+    assert "see reproducible" in exam.results["kill"].verdict.said
     assert exam.results["hang"].verdict.answer == "passed"
 
 
@@ -202,13 +207,14 @@ def test_a_trainer_that_never_ends_alike_is_not_compared() -> None:
     results = {
         n: result(n, *w)
         for n, w in [
-            ("repeat", ()), ("order", ()), ("kill", ("end",)), ("hang", ()),
+            ("reproducible", ()), ("order", ()), ("kill", ("final-weights",)),
+            ("hang", ()),
         ]
     }  # fmt: skip
     settle(results)
     answers = {n: r.verdict.answer for n, r in results.items()}
     assert answers == {
-        "repeat": "failed",
+        "reproducible": "failed",
         "order": "not run",
         "kill": "not run",
         "hang": "failed",
@@ -219,20 +225,20 @@ def test_two_that_differ_in_the_same_are_one() -> None:
     """Of failures with one and the same difference the first is the cause."""
     results = {
         "kill": result("kill", "exactly-once"),
-        "workers": result("workers", "exactly-once"),
-        "torn": result("torn", "goes-on"),
-        "flipped": result("flipped", "exactly-once"),  # it fell back
+        "loader-workers": result("loader-workers", "exactly-once"),
+        "kill-during-save": result("kill-during-save", "resumes-latest"),
+        "flipped-bit": result("flipped-bit", "exactly-once"),  # it fell back
         "truncated": result("truncated", "exactly-once"),  # it did not
-        "sigterm": result("sigterm", "goes-on"),
+        "sigterm": result("sigterm", "resumes-latest"),
     }
-    for name in "kill", "workers", "flipped":
+    for name in "kill", "loader-workers", "flipped-bit":
         results[name].verdict.at_the_end = True
     settle(results)
     assert results["kill"].same_as == ()
-    assert results["workers"].same_as == ("kill",)
-    assert results["flipped"].same_as == ("kill",)
+    assert results["loader-workers"].same_as == ("kill",)
+    assert results["flipped-bit"].same_as == ("kill",)
     assert results["truncated"].same_as == ()
-    assert results["torn"].same_as == ()
+    assert results["kill-during-save"].same_as == ()
     assert results["sigterm"].same_as == ()  # that has many reasons
 
 
@@ -240,32 +246,54 @@ def test_nothing_explains_itself() -> None:
     """A trainer that never goes on fails that question by its own cause, and
     the others for it."""
     results = {
-        "goes-on": result("goes-on", "goes-on"),
-        "kill": result("kill", "goes-on"),
+        "resumes-latest": result("resumes-latest", "resumes-latest"),
+        "kill": result("kill", "resumes-latest"),
     }
     settle(results)
-    assert results["goes-on"].same_as == ()
-    assert results["kill"].same_as == ("goes-on",)
+    assert results["resumes-latest"].same_as == ()
+    assert results["kill"].same_as == ("resumes-latest",)
 
 
 def test_of_several_differences_the_unexplained_ones_are_told() -> None:
     """A run that differs in what is known and in more has a cause of its own,
     and says which."""
     because = {
-        "random": "another state",
+        "rng-state": "another state",
         "order": "other samples",
-        "rate": "another rate",
+        "learning-rate": "another rate",
     }
     said = "without it: another state"
     both = Verdict("failed", said, because, "without it: ")
     results = {
-        "random": result("random"),
-        "twice": Result(BY_ID["twice"], both),
+        "rng-state": result("rng-state"),
+        "two-restarts": Result(BY_ID["two-restarts"], both),
     }
     settle(results)
-    assert results["twice"].same_as == ()
+    assert results["two-restarts"].same_as == ()
     told = "without it: other samples; another rate"
-    assert results["twice"].verdict.said == told
+    assert results["two-restarts"].verdict.said == told
+
+
+def test_former_names_of_questions_are_accepted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`--only` and an adapter's `lacks` take a question's former name, and the
+    results have its present name."""
+    both, _ = scenario({"kill": passed(), "wrong-run": passed()})
+    save, _ = scenario({"kill-during-save": passed()})
+    exam = held(
+        monkeypatch, tmp_path, both, save,
+        adapter=replace(ADAPTER, lacks={"torn": "no saves"}),
+        only=frozenset({"foreign", "torn", "kill"}),
+    )  # fmt: skip
+    answers = {n: r.verdict.answer for n, r in exam.results.items()}
+    assert answers == {
+        "kill": "passed",
+        "kill-during-save": "not applicable",
+        "wrong-run": "passed",
+    }
+    assert {*FORMER.values()} <= {*BY_ID}
+    assert not {*FORMER} & {*BY_ID}
 
 
 def test_every_question_is_answered_by_one_scenario() -> None:
@@ -281,11 +309,11 @@ def exam() -> Exam:
     """One of everything."""
     found = Exam("a <trainer>", Launch(Path()), "2026-01-01", 61.0)
     for name, verdict in {
-        "repeat": passed(),
-        "rate": failed("step 9: 1, not 2"),
+        "reproducible": passed(),
+        "learning-rate": failed("step 9: 1, not 2"),
         "ema": Verdict("not applicable", "none"),
-        "kill": failed("the same", "rate"),
-        "torn": Verdict("not run", "unreached"),
+        "kill": failed("the same", "learning-rate"),
+        "kill-during-save": Verdict("not run", "unreached"),
     }.items():
         times = "3 of 3" if verdict.answer == "failed" else ""
         found.results[name] = Result(
@@ -302,9 +330,9 @@ def test_the_report_is_one_file_that_says_all(exam: Exam) -> None:
     assert not soup.select("[src], link, script")
     rows = [row.get_text(" ", strip=True) for row in soup.select("tr")][1:]
     assert len(rows) == 5
-    assert "as rate failed: the same" in rows[3]
+    assert "as learning-rate failed: the same" in rows[3]
     (heading,) = soup.select("h2")
-    assert heading.get_text() == BY_ID["rate"].title
+    assert heading.get_text() == BY_ID["learning-rate"].title
     assert soup.select_one("li pre").get_text() == "launched: x"  # type: ignore[union-attr]
     assert "a <trainer>" in soup.h1.get_text()  # type: ignore[union-attr]
 
@@ -314,7 +342,7 @@ def test_the_badge_counts_what_was_asked(exam: Exam) -> None:
     picture = ElementTree.fromstring(report.badge(exam))
     assert picture.get("aria-label") == "resume exam: 1 of 4 passed"
     assert "#b3261e" in report.badge(exam)
-    for name in "rate", "kill":
+    for name in "learning-rate", "kill":
         exam.results[name].verdict = passed()
     assert "#b3261e" not in report.badge(exam)
 
@@ -341,7 +369,7 @@ def test_the_command_prints_and_writes(
     a trainer said is printed as it is."""
     page, badge = tmp_path / "new/r.html", tmp_path / "b.svg"
     words = "[rank0]: nothing in [/data/run]"
-    exam.results["repeat"].verdict.said = words
+    exam.results["reproducible"].verdict.said = words
     asked = [*command, "--html", str(page), "--badge", str(badge)]
     assert main(asked) == 1
     said = capsys.readouterr().out
@@ -359,7 +387,7 @@ def test_for_machines_and_without_failures(
     command: list[str], exam: Exam, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`--json` prints the answers; the exit code is 0 if nothing failed."""
-    for name in "rate", "kill":
+    for name in "learning-rate", "kill":
         exam.results[name].verdict = passed()
         exam.results[name].reproduced = ""
     assert main([*command, "--json"]) == 0
@@ -372,12 +400,12 @@ def test_for_machines_and_without_failures(
 def test_what_failed_once_is_no_success(command: list[str], exam: Exam) -> None:
     """A question that failed in one of its tries is called neither passed nor
     failed, and the exit code is 1 all the same."""
-    for name in "rate", "kill":
+    for name in "learning-rate", "kill":
         exam.results[name].verdict = passed()
         exam.results[name].reproduced = ""
-    exam.results["torn"].reproduced = "1 of 2"
+    exam.results["kill-during-save"].reproduced = "1 of 2"
     assert main(command) == 1
-    exam.results["torn"].reproduced = ""
+    exam.results["kill-during-save"].reproduced = ""
     assert main(command) == 0
 
 
@@ -402,11 +430,16 @@ def test_questions_become_tests(
         "--exam-limit", "7",
     )  # fmt: skip
     passing, skipped, failing = ran.listoutcomes()
-    assert [r.nodeid.split("::")[1] for r in passing] == ["repeat"]
-    assert [r.nodeid.split("::")[1] for r in skipped] == ["ema", "torn"]
+    assert [r.nodeid.split("::")[1] for r in passing] == ["reproducible"]
+    assert [r.nodeid.split("::")[1] for r in skipped] == [
+        "ema",
+        "kill-during-save",
+    ]
     (found,) = failing
     assert "step 9: 1, not 2" in str(found.longrepr)
-    assert asked == [{"repeat", "rate", "ema", "torn"}]
+    assert asked == [
+        {"reproducible", "learning-rate", "ema", "kill-during-save"}
+    ]
 
 
 def test_what_cannot_be_examined_is_launched_once(

@@ -163,8 +163,8 @@ def test_skipped_steps_do_not_count() -> None:
     ("question", "other"),
     [
         ("order", {"ids": (1, 0)}),
-        ("rate", {"before": {"rates": [7.0]}}),
-        ("random", {"before": {"random": ["r"]}}),
+        ("learning-rate", {"before": {"rates": [7.0]}}),
+        ("rng-state", {"before": {"random": ["r"]}}),
         ("scaler", {"scale": 2.0}),
         ("optimizer", {"before": {"optimizer": "none"}}),
         ("buffers", {"before": {"buffers": "none"}}),
@@ -199,7 +199,7 @@ def test_what_follows_from_a_difference_is_none_of_its_own() -> None:
         third.ranks[rank][0] = first._replace(before=first.before | state)
     now = lineage(launched(0, 2), second, third)
     assert now.starts == [Start(2), Start(4)]
-    assert [*differences(WHOLE, now)] == ["random"]
+    assert [*differences(WHOLE, now)] == ["rng-state"]
 
 
 def test_samples_left_out_and_repeated_are_counted() -> None:
@@ -217,16 +217,16 @@ def test_other_weights_alone_are_a_difference_in_the_end() -> None:
     """Where all else is alike, the last weights are compared: bit by bit, or
     by their norms where ranks may add in another order."""
     now = changed(0, STEPS - 1, after="other bits")
-    assert [*differences(WHOLE, now)] == ["end"]
+    assert [*differences(WHOLE, now)] == ["final-weights"]
     assert differences(WHOLE, now, exact=False) == {}
     far = changed(0, STEPS - 1, norms=(1.0, 2.1))
-    assert [*differences(WHOLE, far, exact=False)] == ["end"]
+    assert [*differences(WHOLE, far, exact=False)] == ["final-weights"]
 
 
 def test_too_many_and_too_few_steps() -> None:
     """A run has to end after as many steps as it would have had."""
     short = lineage(launched(0, 2), launched(2, STEPS - 1))
-    assert "length" in differences(WHOLE, short)
+    assert "total-steps" in differences(WHOLE, short)
 
 
 def test_ranks_that_come_later_begin_where_the_run_is() -> None:

@@ -1,7 +1,6 @@
 """A scenario draws from its launches what they show, and no more: scripted
 launches stand in for real ones."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from lockstep.exam.adapter import Adapter, Launch
 from lockstep.exam.bench import Bench, ExamError
 from lockstep.exam.launching import Act, Ended
 from lockstep.exam.lineage import lineage
-from lockstep.exam.scenarios import WHOLE, Verdicts
+from lockstep.exam.questions import Verdict
+from lockstep.exam.scenarios import SCENARIOS, WHOLE
 
 from .test_lineage import launched, step
 
@@ -55,6 +55,12 @@ class Scripted(Bench):
         (where / "loader").write_bytes(bytes(10))
 
 
+def ask(question: str, bench: Bench) -> Verdict:
+    """Run the scenario that answers `question`."""
+    run = next(s.run for s in SCENARIOS if question in s.questions)
+    return run(bench)[question]
+
+
 def went_on(first: int, **other: Any) -> Ended:
     """To the end, where rank 1's first step is other."""
     ended = launched(first, STEPS)
@@ -68,7 +74,9 @@ def hung() -> Ended:
     return Ended([], code=-9, out_of_time=True)
 
 
-@pytest.mark.parametrize("question", ["truncated", "flipped", "incomplete"])
+@pytest.mark.parametrize(
+    "question", ["truncated", "flipped-bit", "missing-file"]
+)
 @pytest.mark.parametrize(
     ("after", "other", "answer", "said"),
     [
@@ -89,11 +97,10 @@ def test_a_damaged_file_that_changes_anything_was_missed(
 ) -> None:
     """Samples and rates count as states do, also where the launch fell back;
     then it may have the cause of other ends."""
-    ask: Callable[[Bench], Verdicts] = getattr(scenarios, question)
-    verdict = ask(Scripted(tmp_path, went_on(after, **other)))[question]
+    verdict = ask(question, Scripted(tmp_path, went_on(after, **other)))
     assert verdict.answer == answer
     assert verdict.at_the_end == (after == 4 and answer == "failed")
-    if question != "incomplete":
+    if question != "missing-file":
         assert verdict.said.startswith(said)
     elif answer == "failed":
         assert verdict.said.startswith(f"without weights: {said}")
@@ -103,29 +110,30 @@ def test_a_file_that_nobody_loads_is_no_answer(tmp_path: Path) -> None:
     """If the damaged file makes no difference, the next one is damaged."""
     whole, other = went_on(8), went_on(8, ids=(0, 1))
     b = Scripted(tmp_path, whole)
-    assert scenarios.flipped(b)["flipped"].answer == "not run"
+    assert scenarios.flipped(b)["flipped-bit"].answer == "not run"
     assert len(b.asked) == 2
     b = Scripted(tmp_path / "second", whole, other)
-    assert scenarios.flipped(b)["flipped"].answer == "failed"
+    assert scenarios.flipped(b)["flipped-bit"].answer == "failed"
     assert any("loader" in step for step in b.steps)
     found = scenarios.incomplete(Scripted(tmp_path / "third", whole))
-    assert found["incomplete"].answer == "passed"  # a copy beside, say
-    assert WHOLE not in found["incomplete"].said
+    assert found["missing-file"].answer == "passed"  # a copy beside, say
+    assert WHOLE not in found["missing-file"].said
 
 
-@pytest.mark.parametrize("question", ["resize", "foreign", "flipped"])
+@pytest.mark.parametrize("question", ["world-size", "wrong-run", "flipped-bit"])
 def test_a_hang_is_no_refusal(question: str, tmp_path: Path) -> None:
     """What the examiner had to end has refused nothing."""
-    verdict = getattr(scenarios, question)(Scripted(tmp_path, hung()))
-    assert verdict[question].answer == "failed"
-    assert "it hung" in verdict[question].said
+    verdict = ask(question, Scripted(tmp_path, hung()))
+    assert verdict.answer == "failed"
+    assert "it hung" in verdict.said
     left = Ended([], code=2, text="Error: no")
-    verdict = getattr(scenarios, question)(Scripted(tmp_path / "2", left))
-    assert verdict[question].answer in ("passed", "not applicable")
+    verdict = ask(question, Scripted(tmp_path / "2", left))
+    assert verdict.answer in ("passed", "not applicable")
 
 
 @pytest.mark.parametrize(
-    "question", ["torn", "truncated", "incomplete", "flipped", "pickle"]
+    "question",
+    ["kill-during-save", "truncated", "missing-file", "flipped-bit", "pickle"],
 )
 def test_without_a_checkpoint_there_is_no_answer(
     question: str, tmp_path: Path
@@ -135,7 +143,7 @@ def test_without_a_checkpoint_there_is_no_answer(
     b.begin()
     b.keep("stopped")
     with pytest.raises(ExamError, match=r"checkpoints\(run_dir\) finds none"):
-        getattr(scenarios, question)(b)
+        ask(question, b)
 
 
 def test_parts_of_weights_are_not_looked_for_on_other_ranks(
@@ -147,37 +155,40 @@ def test_parts_of_weights_are_not_looked_for_on_other_ranks(
     for rank in 2, 3:
         four.ranks[rank] = [s._replace(ids=()) for s in four.ranks[0]]
     b = Scripted(tmp_path, four)
-    assert scenarios.resize(b)["resize"].said == "2 to 4 ranks"
-    assert scenarios.resize(b)["resize"].answer == "passed"
+    assert scenarios.resize(b)["world-size"].said == "2 to 4 ranks"
+    assert scenarios.resize(b)["world-size"].answer == "passed"
     two = Scripted(tmp_path / "2", went_on(8))
-    assert "it ran on 2" in scenarios.resize(two)["resize"].said
+    assert "it ran on 2" in scenarios.resize(two)["world-size"].said
     first = four.ranks[3][0]
     part = first.before | {"weights": "a part"}
     four.ranks[3][0] = first._replace(before=part)
-    assert scenarios.resize(b)["resize"].answer == "not run"
+    assert scenarios.resize(b)["world-size"].answer == "not run"
     was = b.undisturbed()
     was.ranks[1][0].before["weights"] = "a part"
     monkeypatch.setattr(b, "undisturbed", lambda: was)
     b.asked.clear()
-    assert scenarios.resize(b)["resize"].answer == "not run"
+    assert scenarios.resize(b)["world-size"].answer == "not run"
     assert not b.asked
 
 
 def test_an_uneven_epoch_has_to_be_gone_through(tmp_path: Path) -> None:
     """A run that ends early has repeated nothing, and is no good sign."""
     b = Scripted(tmp_path, launched(0, 6))
-    assert scenarios.uneven(b)["uneven"].said == "it ended after 6 of 21 steps"
+    assert (
+        scenarios.uneven(b)["partial-batch"].said
+        == "it ended after 6 of 21 steps"
+    )
     late = replace(launched(0, 6), out_of_time=True)
     b = Scripted(tmp_path / "2", late)
-    assert scenarios.uneven(b)["uneven"].answer == "failed"
-    assert "error" not in scenarios.uneven(b)["uneven"].said
+    assert scenarios.uneven(b)["partial-batch"].answer == "failed"
+    assert "error" not in scenarios.uneven(b)["partial-batch"].said
     whole = launched(0, 21)
     for rank, steps in whole.ranks.items():
         for k, one in enumerate(steps):
             ids = range(16 * k + 8 * rank, 16 * k + 8 * rank + 8)
             steps[k] = one._replace(ids=tuple(i % 101 for i in ids))
     b = Scripted(tmp_path / "3", whole)
-    assert scenarios.uneven(b)["uneven"].answer == "passed"
+    assert scenarios.uneven(b)["partial-batch"].answer == "passed"
 
 
 def test_who_draws_nothing_is_not_asked_for_random_states(
@@ -186,13 +197,13 @@ def test_who_draws_nothing_is_not_asked_for_random_states(
     """A model without dropout cannot show that its states are lost."""
     stopped = launched(0, 8)
     b = Scripted(tmp_path, stopped, went_on(8))
-    assert scenarios.stop(b)["random"].answer == "passed"
+    assert scenarios.stop(b)["rng-state"].answer == "passed"
     was = b.undisturbed()
     for steps in was.ranks.values():
         steps[:] = [step._replace(drew=()) for step in steps]
     monkeypatch.setattr(b, "undisturbed", lambda: was)
     b.script = [stopped, went_on(8)]
-    assert scenarios.stop(b)["random"].answer == "not applicable"
+    assert scenarios.stop(b)["rng-state"].answer == "not applicable"
 
 
 def test_what_is_so_without_damage_is_no_sign_of_it(tmp_path: Path) -> None:
@@ -200,12 +211,14 @@ def test_what_is_so_without_damage_is_no_sign_of_it(tmp_path: Path) -> None:
     counts is what comes on top."""
     random = {"before": {"random": ["another"]}}
     b = Scripted(tmp_path, launched(0, 8), went_on(8, **random))
-    assert scenarios.stop(b)["random"].answer == "failed"
-    assert scenarios.flipped(b)["flipped"].answer == "not run"  # none loaded
+    assert scenarios.stop(b)["rng-state"].answer == "failed"
+    assert (
+        scenarios.flipped(b)["flipped-bit"].answer == "not run"
+    )  # none loaded
     worse = {"before": {"random": ["another"], "rates": [9.0]}}
     b.script = [went_on(8, **worse)]
-    said = scenarios.incomplete(b)["incomplete"]
-    assert {*said.because} == {"rate"}
+    said = scenarios.incomplete(b)["missing-file"]
+    assert {*said.because} == {"learning-rate"}
     assert said.said.startswith("without weights: it ")
 
 
@@ -225,36 +238,40 @@ def test_the_finished_run_is_the_one_that_is_compared(tmp_path: Path) -> None:
 def test_the_stop_between_two_epochs_has_to_be_there(tmp_path: Path) -> None:
     """A launch that goes on from before the epoch's end was not asked."""
     b = Scripted(tmp_path, launched(0, 6), went_on(4))
-    said = scenarios.boundary(b)["boundary"]
+    said = scenarios.boundary(b)["epoch-boundary"]
     assert said.answer == "failed"
     assert said.said == "it went on from step 4, where 6 was due"
     b = Scripted(tmp_path / "2", launched(0, 6), went_on(6))
-    assert scenarios.boundary(b)["boundary"].answer == "passed"
+    assert scenarios.boundary(b)["epoch-boundary"].answer == "passed"
 
 
 def test_the_second_restart_has_to_be_a_second_one(tmp_path: Path) -> None:
     """Where both launches go on from one checkpoint, `twice` is not asked."""
     first, killed = launched(0, 9), launched(8, 11)
     b = Scripted(tmp_path, first, killed, went_on(8))
-    assert scenarios.twice(b)["twice"].answer == "not run"
+    assert scenarios.twice(b)["two-restarts"].answer == "not run"
     b = Scripted(tmp_path / "2", first, killed, went_on(10))
-    assert scenarios.twice(b)["twice"].answer == "passed"
+    assert scenarios.twice(b)["two-restarts"].answer == "passed"
 
 
 def test_a_launch_that_loses_saved_steps_is_judged_all_the_same(
     tmp_path: Path,
 ) -> None:
-    """`goes-on` fails alone, of one that goes on from the checkpoint before,
-    and says what to write if that is the only one, an epoch's. That nothing is
-    saved at SIGTERM is then another cause, but not where no launch goes on."""
+    """A launch that resumes from the checkpoint before the newest fails
+    `resumes-latest` alone, and the message says what to write for a trainer
+    that saves after epochs only. That nothing is saved at SIGTERM is then a
+    separate cause, unless no launch resumes at all."""
     told = replace(launched(0, 7), code=1, acted=["terminate"])
     anew = [told, went_on(0)]
     for first, alone in (6, True), (4, True), (0, False):
         b = Scripted(tmp_path / str(first), launched(0, 8), went_on(first))
         found = scenarios.stop(b)
-        assert found["goes-on"].answer == "failed"
-        assert ("save_every" in found["goes-on"].said) == (first == 6)
-        others = [found[name].answer for name in ("order", "random", "end")]
+        assert found["resumes-latest"].answer == "failed"
+        assert ("save_every" in found["resumes-latest"].said) == (first == 6)
+        others = [
+            found[name].answer
+            for name in ("order", "rng-state", "final-weights")
+        ]
         assert others == 3 * ["passed" if alone else "not run"]
         b.script = [*anew]
         because = scenarios.sigterm(b)["sigterm"].because
@@ -269,7 +286,7 @@ def test_one_that_saves_after_epochs_is_asked_there(tmp_path: Path) -> None:
     b.launch = replace(b.launch, save_every=6)
     assert b.middle == 12
     stopped = scenarios.stop(b)
-    assert stopped["goes-on"].answer == "passed"
+    assert stopped["resumes-latest"].answer == "passed"
     for seed in range(20):
         b.launch = replace(b.launch, seed=seed)
         b.script = [*script]
@@ -277,7 +294,7 @@ def test_one_that_saves_after_epochs_is_asked_there(tmp_path: Path) -> None:
         (killed,) = b.asked[-2]["acts"]
         assert killed.step % 6 > 1
         assert killed.step > 6
-    why = scenarios.twice(b)["twice"]
+    why = scenarios.twice(b)["two-restarts"]
     assert (why.answer, why.said) == ("not applicable", "after epochs")
     b.script = [replace(launched(0, 6), code=1, acted=["terminate"])]
     scenarios.sigterm(b)
@@ -318,7 +335,7 @@ def test_what_is_not_seeded_is_named(tmp_path: Path) -> None:
     order.ranks[1][0] = step(0, 1, ids=(7, 5))
     for other, word in (begins, "initialization"), (order, "shuffle"):
         b = Scripted(tmp_path / word, other)
-        said = scenarios.undisturbed(b)["repeat"]
+        said = scenarios.undisturbed(b)["reproducible"]
         assert said.answer == "failed"
         assert word in said.said
 
@@ -336,7 +353,15 @@ def test_what_does_not_stop_where_it_is_told_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["kill", "twice", "workers", "torn", "sigterm", "hang"]
+    "question",
+    [
+        "kill",
+        "two-restarts",
+        "loader-workers",
+        "kill-during-save",
+        "sigterm",
+        "hang",
+    ],
 )
 def test_a_first_launch_that_takes_no_step_is_no_answer(
     question: str, tmp_path: Path
@@ -344,7 +369,7 @@ def test_a_first_launch_that_takes_no_step_is_no_answer(
     """It may have been the machine."""
     b = Scripted(tmp_path, Ended([], code=1, text="Error: no memory"))
     with pytest.raises(ExamError, match="took no step"):
-        getattr(scenarios, question)(b)
+        ask(question, b)
 
 
 def test_sigterm_is_sent_three_times(tmp_path: Path) -> None:
@@ -378,9 +403,9 @@ def test_time_counts_from_what_was_done(question: str, tmp_path: Path) -> None:
     not judged; else it has its time from then on."""
     slow = replace(launched(0, 5), out_of_time=True)
     b = Scripted(tmp_path, slow)
-    assert getattr(scenarios, question)(b)[question].answer == "not run"
+    assert ask(question, b).answer == "not run"
     b = Scripted(tmp_path / "2", replace(slow, acted=["so"]))
-    assert getattr(scenarios, question)(b)[question].answer == "failed"
+    assert ask(question, b).answer == "failed"
     assert b.asked[0]["patience"] in (30, 60)
 
 

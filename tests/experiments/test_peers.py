@@ -65,7 +65,7 @@ def test_recorded_two_leave_samples_out_without_a_word() -> None:
     left_out = answers["accelerate"]["exactly-once"]
     assert "21 of 96 samples had been left out and 21" in left_out["said"]
     assert left_out["steps"][-1] == "exit code 0 after 10 steps"
-    other = answers["lightning"]["boundary"]
+    other = answers["lightning"]["epoch-boundary"]
     assert other["because"]["order"].startswith("step 7,")
     assert other["steps"][-1] == "exit code 0 after 12 steps"
 
@@ -84,10 +84,12 @@ def test_recorded_one_gpu_answers_as_one_cpu_rank_does() -> None:
         for name, answer in one.of_one_rank("one").items()
         if {answer, asked[one.folder][name]} == {"passed", "failed"}
     }
-    assert other == {("accelerate", "random")}
-    assert all(answers["repeat"] == "passed" for answers in asked.values())
+    assert other == {("accelerate", "rng-state")}
+    assert all(
+        answers["reproducible"] == "passed" for answers in asked.values()
+    )
     theirs = asked["accelerate"]
-    found = [theirs[name] for name in ("random", "scaler", "exactly-once")]
+    found = [theirs[name] for name in ("rng-state", "scaler", "exactly-once")]
     assert found == ["passed", "passed", "failed"]
 
 
@@ -98,7 +100,9 @@ def test_recorded_ours_fail_nothing_on_a_gpu() -> None:
         one.of_one_rank("gpu") for one in PEERS if one.folder == "lockstep"
     )
     assert "failed" not in ours.values()
-    assert all(ours[q] == "passed" for q in ("kill", "workers", "random"))
+    assert all(
+        ours[q] == "passed" for q in ("kill", "loader-workers", "rng-state")
+    )
 
 
 def test_recorded_cures_hold_on_a_gpu() -> None:
@@ -107,7 +111,7 @@ def test_recorded_cures_hold_on_a_gpu() -> None:
     cured = {name: answers for name, answers in cured.items() if answers}
     assert len(cured) == 6
     for name, answers in cured.items():
-        assert answers["random"] == "passed", name
+        assert answers["rng-state"] == "passed", name
         assert "failed" not in answers.values(), name
 
 
@@ -124,7 +128,7 @@ def test_what_has_no_cure_stays_failed() -> None:
 def test_a_failure_that_follows_says_from_how_much() -> None:
     """From random states alone, which a model without dropout does not have, or
     from more."""
-    for causes, shown in ((["random"], "○"), (["random", "order"], "●")):
+    for causes, shown in ((["rng-state"], "○"), (["rng-state", "order"], "●")):
         assert tables.sign({"answer": "failed", "same_as": causes}) == shown
 
 
@@ -135,7 +139,14 @@ def test_an_adapter_is_short_and_says_whom_it_launches(path: Path) -> None:
     adapter = load(path)
     command = adapter.command(Launch(Path("run"), python="theirs"))
     assert "theirs" in command
-    features = {"stop", "workers", "fp16", "ema", "sigterm", "resize"}
+    features = {
+        "stop",
+        "loader-workers",
+        "fp16",
+        "ema",
+        "sigterm",
+        "world-size",
+    }
     assert {*adapter.lacks} <= {*BY_ID} | features
 
 
@@ -170,19 +181,19 @@ def test_an_answer_that_is_asked_again_takes_its_place(
     folder.mkdir()
     record = json.loads((HOME / "torchft/mended.json").read_text())
     asked = {q["id"]: q for q in record["ranks 2"]["questions"]}
-    record["ranks 2"]["questions"] = [asked["random"]]
+    record["ranks 2"]["questions"] = [asked["rng-state"]]
     record.pop("again", None)
     (folder / "mended.json").write_text(json.dumps(record))
-    new = {"questions": [asked["uneven"] | {"answer": "failed"}]}
+    new = {"questions": [asked["partial-batch"] | {"answer": "failed"}]}
     monkeypatch.setattr(campaign, "HOME", tmp_path)
     monkeypatch.setattr(campaign, "render", lambda: 0)
     monkeypatch.setattr(campaign, "examined", lambda adapter, *_: new)
-    assert campaign.again("torchft", ("uneven",), mended=True) == 0
+    assert campaign.again("torchft", ("partial-batch",), mended=True) == 0
     found = json.loads((folder / "mended.json").read_text())
     questions = found["ranks 2"]["questions"]
-    assert [q["id"] for q in questions] == ["uneven", "random"]
+    assert [q["id"] for q in questions] == ["partial-batch", "rng-state"]
     assert (found["ranks 2"]["passed"], found["ranks 2"]["failed"]) == (1, 1)
-    assert [*found["again"]] == ["uneven"]
+    assert [*found["again"]] == ["partial-batch"]
 
 
 def test_a_record_has_no_paths_of_a_machine() -> None:

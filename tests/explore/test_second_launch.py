@@ -31,12 +31,12 @@ def test_a_second_launch_is_judged_as_in_the_exam(
             assert now.starts == [Start(at) if more else NO_STEP]
             assert now.steps == second_launch.counted(values)
             failed = second_launch.verdicts(values)
-            assert ("goes-on" in failed) == (
+            assert ("resumes-latest" in failed) == (
                 not more or at < second_launch.saved(values)
             )
             if more:
-                longer = "length" in differences(was, now)
-                assert longer == ("length" in failed)
+                longer = "total-steps" in differences(was, now)
+                assert longer == ("total-steps" in failed)
 
 
 def test_steps_that_are_paid_for_tell_where_a_launch_went_on() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 from .adapter import LIMIT, Adapter, AdapterError, Launch
 from .bench import SAVE_EVERY, STOP, Bench, ExamError
-from .questions import BY_ID, QUESTIONS, Result, Verdict
+from .questions import BY_ID, QUESTIONS, Result, Verdict, current
 from .scenarios import ASPECTS, EPOCH, SCENARIOS, Scenario
 
-DIFFER = "two undisturbed runs already differ, see repeat"
+DIFFER = "two undisturbed runs already differ, see reproducible"
 TIMES = 3  # a failure is called one when it was seen this often
 
 
@@ -76,6 +76,9 @@ def examine(
     even run undisturbed, and AdapterError if one of `only`, or of what it
     lacks, is no question.
     """
+    only = frozenset(map(current, only))
+    lacks = {current(name): why for name, why in adapter.lacks.items()}
+    adapter = replace(adapter, lacks=lacks)
     names = ", ".join(BY_ID)
     for name in only - {*BY_ID}:
         raise AdapterError(f"{name!r} is no question; they are {names}")
@@ -117,7 +120,7 @@ def needed(only: frozenset[str]) -> Iterator[Scenario]:
     """The scenarios that answer these questions, after those that they stand
     on: a stopped run, and the aspects that explain another end."""
     for scenario in SCENARIOS:
-        first = {"repeat", "goes-on"} & {*scenario.questions}
+        first = {"reproducible", "resumes-latest"} & {*scenario.questions}
         if not only or first or only & {*scenario.questions}:
             yield scenario
 
@@ -144,7 +147,7 @@ def answers(
     lacks = bench.adapter.lacks
     ask = [name for name in scenario.questions if name not in lacks]
     done = Attempts()
-    if scenario.compares and "repeat" in failures:
+    if scenario.compares and "reproducible" in failures:
         done.prevented = DIFFER
     elif ask:
         done = attempt(bench, scenario, ask, tell, failures, wanted)
@@ -230,8 +233,8 @@ def settle(results: dict[str, Result]) -> None:
         result = results[name]
         why = {n: w for n, w in result.verdict.because.items() if n != name}
         own = frozenset(why) - failures
-        compares = name in ASPECTS or why.keys() - {"goes-on"}
-        if "repeat" in failures and name != "repeat" and compares:
+        compares = name in ASPECTS or why.keys() - {"resumes-latest"}
+        if "reproducible" in failures and name != "reproducible" and compares:
             result.verdict = Verdict("not run", DIFFER)
         elif why and not own:
             result.same_as = tuple(sorted(why))

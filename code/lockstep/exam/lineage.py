@@ -158,7 +158,9 @@ def differences(
     compare_steps(was, now, found.setdefault, "exactly-once" not in found)
     compare_states(was, now, found.setdefault)
     if not found and not ends_alike(was, now, exact):
-        found["end"] = "with the same samples, rate and states, other weights"
+        found["final-weights"] = (
+            "with the same samples, rate and states, other weights"
+        )
     return found
 
 
@@ -166,7 +168,7 @@ def compare_lengths(was: Lineage, now: Lineage, differ: Differ) -> None:
     """How many steps there are, and which samples in each whole epoch."""
     if now.steps != was.steps:
         said = f"{now.steps} steps counted in the end, not {was.steps}"
-        differ("length", said)
+        differ("total-steps", said)
     n = len(was.counts())
     for step in ends_of_epochs(was):
         if step > now.steps:
@@ -194,7 +196,7 @@ def compare_steps(
                 differ("order", f"{where}: samples {some(b)}, not {some(a)}")
             rates = b.before.get("rates"), a.before.get("rates")
             if rates[0] != rates[1]:
-                differ("rate", f"{where}: {rates[0]}, not {rates[1]}")
+                differ("learning-rate", f"{where}: {rates[0]}, not {rates[1]}")
             if a.scale != b.scale:
                 differ("scaler", f"{where}: scale {b.scale}, not {a.scale}")
             # Weights do not tell whether a launch goes on from before a skipped
@@ -205,7 +207,7 @@ def compare_steps(
             drew = {*a.drew, *b.drew}
             if a.random(drew) != b.random(drew):
                 said = "another state of torch's generator"
-                differ("random", f"{where}: {said}")
+                differ("rng-state", f"{where}: {said}")
 
 
 def compare_states(was: Lineage, now: Lineage, differ: Differ) -> None:

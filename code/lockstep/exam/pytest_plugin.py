@@ -15,8 +15,10 @@ import pytest
 from .adapter import LIMIT, AdapterError, Launch, load, located
 from .bench import ExamError
 from .examine import Exam, examine
-from .questions import QUESTIONS, Question
+from .questions import BY_ID, FORMER, QUESTIONS, Question
 from .report import failures
+
+FORMERLY = {n: {old for old in FORMER if FORMER[old] == n} for n in BY_ID}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,7 +63,9 @@ class Adapter(pytest.File):
 
     def collect(self) -> Iterator["Asked"]:
         for question in QUESTIONS:
-            yield Asked.from_parent(self, name=question.id, question=question)
+            item = Asked.from_parent(self, name=question.id, question=question)
+            item.extra_keyword_matches |= FORMERLY[question.id]  # for `-k`
+            yield item
 
     def exam(self) -> Exam:
         """It is held when the first of its tests is run, for those that are

@@ -5,8 +5,8 @@ from typing import Any, Literal, NamedTuple
 
 Severity = Literal["silent", "stuck", "loss"]
 SEVERITIES: dict[Severity, str] = {
-    "silent": "the model is trained differently, and the run does not say so",
-    "stuck": "somebody has to step in, or the whole run is at risk",
+    "silent": "the run trains a different model and does not report it",
+    "stuck": "a person has to step in, or the whole run is at risk",
     "loss": "work or time is lost",
 }
 Answer = Literal["passed", "failed", "not applicable", "not run"]
@@ -18,151 +18,184 @@ class Question(NamedTuple):
     id: str
     title: str
     severity: Severity
-    why: str  # what happens where it does not
+    why: str  # what happens if it does not
 
 
 # --8<-- [start:questions]
 QUESTIONS = [
     Question(
-        "repeat",
-        "Two undisturbed runs with one seed end with the same weights",
+        "reproducible",
+        "Two undisturbed runs with the same seed end with the same weights",
         "silent",
-        "Without it no difference after a restart can be told from chance.",
+        "Otherwise any difference after a restart could be chance.",
     ),
     Question(
-        "batch", "A step trains on the global batch that was asked for",
+        "batch", "Each step trains on the requested global batch", "silent",
+        "If accumulation is configured and never done, the batch is too small.",
+    ),
+    Question(
+        "reshuffled", "Every epoch has a different order", "silent",
+        "A sampler that never gets the epoch number repeats one order forever.",
+    ),
+    Question(
+        "rank-seeds", "Each rank draws different dropout", "silent",
+        "Ranks with the same seed drop the same units on all their samples.",
+    ),
+    Question(
+        "partial-batch",
+        "An epoch that ends with a partial batch uses every sample once",
         "silent",
-        "If gradient accumulation is set and not done, the batch is too small.",
+        "A sampler that pads repeats samples; a sampler that drops loses some.",
     ),
     Question(
-        "reshuffled", "Each epoch has an order of its own", "silent",
-        "An epoch number that is never passed on repeats one order forever.",
-    ),
-    Question(
-        "ranks-differ", "Each rank draws its own dropout", "silent",
-        "Ranks seeded alike drop the same units on all their samples.",
-    ),
-    Question(
-        "uneven",
-        "An epoch that the batch does not divide uses every sample once",
-        "silent",
-        "A sampler that pads repeats samples; one that cuts leaves some out.",
-    ),
-    Question(
-        "goes-on", "A run continues from its newest checkpoint", "loss",
+        "resumes-latest", "A launch resumes from the newest checkpoint", "loss",
         "A launch that starts over, or ends without a step, wastes work.",
     ),
     Question(
-        "length", "The resumed run ends at the planned step", "silent",
-        "A loop that counts the steps of this launch alone trains too long.",
+        "total-steps", "The resumed run ends at the planned step", "silent",
+        "A loop that counts only this launch's steps trains too long.",
     ),
     Question(
         "exactly-once",
-        "Every sample counts once per epoch, across the restart", "silent",
+        "Every sample is used once per epoch, across the restart", "silent",
         "Replaying the epoch, or skipping too much, changes the data.",
     ),
     Question(
-        "order", "The samples come in the order they would have had", "silent",
-        "If the rest of the epoch is reshuffled, it is another training run.",
+        "order",
+        "The samples arrive in the same order as without the restart", "silent",
+        "Reshuffling the rest of the epoch makes a different training run.",
     ),
     Question(
-        "rate", "The learning rate continues where it was", "silent",
-        "A scheduler that is not restored warms up again.",
+        "learning-rate", "The learning rate continues where it was", "silent",
+        "A scheduler that isn't restored warms up again.",
     ),
     Question(
         "optimizer", "The optimizer's state is restored", "silent",
-        "Moments that are lost change the size of the next steps.",
+        "Lost moments change the size of the next steps.",
     ),
     Question(
         "buffers", "The model's buffers are restored", "silent",
         "Running statistics that start over spoil evaluation.",
     ),
     Question(
-        "random", "Each rank's random state is restored", "silent",
-        "Otherwise dropout masks repeat, or all ranks get those of rank 0.",
+        "rng-state", "Each rank's RNG state is restored", "silent",
+        "Otherwise dropout masks repeat, or all ranks draw rank 0's masks.",
     ),
     Question(
-        "ema", "Averaged weights and other observed states are restored",
-        "silent",
+        "ema",
+        "Averaged weights and other observed states are restored", "silent",
         "An average that starts over forgets the run so far.",
     ),
     Question(
-        "end", "If nothing above differs, the final weights agree", "silent",
-        "If they do not, something else that matters was not saved.",
+        "final-weights",
+        "If nothing else differs, the final weights are the same", "silent",
+        "If they differ, something else that matters wasn't saved.",
     ),
     Question(
-        "boundary", "The same end after a stop between two epochs", "silent",
-        "Counters that reset there are easily off by one step, or one epoch.",
+        "epoch-boundary",
+        "The run ends the same after a stop between two epochs", "silent",
+        "Counters that reset there are easily off by one step or one epoch.",
     ),
     Question(
-        "kill", "The same end after SIGKILL at a random step", "silent",
-        "A machine can be lost without warning.",
+        "kill",
+        "The run ends the same after SIGKILL at a random step", "silent",
+        "A machine can die without warning.",
     ),
     Question(
-        "twice", "The same end after two kills in one epoch", "silent",
+        "two-restarts",
+        "The run ends the same after two kills in one epoch", "silent",
         "Progress counted from the launch is wrong from the second restart on.",
     ),
     Question(
-        "workers", "The same end with loader workers that fetch ahead",
-        "silent",
-        "Progress that counts what was fetched skips what was not trained.",
+        "loader-workers",
+        "The run ends the same with loader workers that prefetch", "silent",
+        "Progress that counts fetched samples skips samples never trained on.",
     ),
     Question(
-        "scaler", "The gradient scaler is restored", "silent",
-        "Back at its first scale, it skips steps that should have counted.",
+        "scaler", "The gradient scaler's state is restored", "silent",
+        "Back at its initial scale, it skips steps that should have counted.",
     ),
     Question(
-        "resize", "On another number of ranks every sample is still used once",
-        "silent",
-        "A position counted per rank points to other samples on more ranks.",
+        "world-size",
+        "At a different world size, every sample is still used once", "silent",
+        "A position counted per rank points to different samples there.",
     ),
     Question(
-        "torn",
+        "kill-during-save",
         "After a kill during a save, the next launch works without help",
         "stuck",
-        "The newest file is half a file, and every launch picks it.",
+        "The newest file is half written, and every launch picks it.",
     ),
     Question(
-        "disk", "A full disk loses only the checkpoint being written", "stuck",
-        "Older checkpoints must survive a save that fails.",
+        "full-disk",
+        "A full disk loses only the checkpoint that is being written", "stuck",
+        "Older checkpoints must survive a failed save.",
     ),
     Question(
-        "truncated", "A checkpoint that was cut short is noticed", "silent",
-        "A copy may break off, and a file system may lose a file's end.",
+        "truncated", "A truncated checkpoint is detected", "silent",
+        "A copy can break off, and a file system can lose the end of a file.",
     ),
     Question(
-        "incomplete", "A checkpoint that lacks one of its files is noticed",
-        "silent",
-        "If each rank loads what it finds, ranks continue at different steps.",
+        "missing-file",
+        "A checkpoint with a missing file is detected", "silent",
+        "If each rank loads what it finds, ranks resume at different steps.",
     ),
     Question(
-        "flipped", "A checkpoint with one flipped bit is noticed", "silent",
+        "flipped-bit",
+        "A checkpoint with one flipped bit is detected", "silent",
         "Storage makes errors, and a wrong weight looks like any other.",
     ),
     Question(
-        "foreign", "A checkpoint of another run is refused", "silent",
-        "With a wrong path, a run goes on from the weights of another.",
+        "wrong-run", "A checkpoint from a different run is refused", "silent",
+        "With a wrong path, a run continues from another run's weights.",
     ),
     Question(
-        "pickle", "Loading a checkpoint runs no code out of it", "stuck",
-        "Whoever can write a checkpoint owns the job that loads it.",
+        "pickle", "Loading a checkpoint runs no code from it", "stuck",
+        "Anybody who can write a checkpoint could run code in your job.",
     ),
     Question(
-        "sigterm", "SIGTERM saves and ends within 30 seconds", "loss",
-        "A preempted machine gives notice; without a save, work is lost.",
+        "sigterm",
+        "SIGTERM saves a checkpoint and ends the job within 30 seconds", "loss",
+        "A preempted machine gets notice; without a save, work is lost.",
     ),
     Question(
         "hang", "If a rank hangs, the job ends within a minute", "loss",
-        "Until somebody looks, all GPUs wait and are paid for.",
+        "Until somebody looks, all GPUs wait and cost money.",
     ),
     Question(
-        "finished", "A finished run that is launched again is left as it is",
-        "loss",
-        "Job schedulers launch again; it must then neither train nor fail.",
+        "finished-run",
+        "A finished run that is launched again stays as it is", "loss",
+        "Job schedulers relaunch jobs; the run must neither train nor fail.",
     ),
 ]  # fmt: skip
 # --8<-- [end:questions]
 BY_ID = {question.id: question for question in QUESTIONS}
+# Names that questions had until November 2026. Input still accepts them.
+FORMER = {
+    "repeat": "reproducible",
+    "ranks-differ": "rank-seeds",
+    "uneven": "partial-batch",
+    "goes-on": "resumes-latest",
+    "length": "total-steps",
+    "rate": "learning-rate",
+    "random": "rng-state",
+    "end": "final-weights",
+    "boundary": "epoch-boundary",
+    "twice": "two-restarts",
+    "workers": "loader-workers",
+    "resize": "world-size",
+    "torn": "kill-during-save",
+    "disk": "full-disk",
+    "incomplete": "missing-file",
+    "flipped": "flipped-bit",
+    "foreign": "wrong-run",
+    "finished": "finished-run",
+}
+
+
+def current(name: str) -> str:
+    """Return a question's name, given that or its former one."""
+    return FORMER.get(name, name)
 
 
 @dataclass
@@ -176,6 +209,8 @@ class Verdict:
     because: dict[str, str] = field(default_factory=dict)
     where: str = ""  # what `said` begins with: of which file it is true
     at_the_end: bool = False  # it is how a run ended that is compared
+    # What may still be wrong although the question has no answer.
+    danger: str = ""
 
 
 @dataclass

@@ -23,8 +23,8 @@ WHOLE = "what it loaded was whole"
 AT_MOST = 8  # files of a checkpoint that are damaged one by one
 Verdicts = dict[str, Verdict]
 ASPECTS = (
-    "length", "exactly-once", "order", "rate", "optimizer", "buffers", "random",
-    "end",
+    "total-steps", "exactly-once", "order", "learning-rate", "optimizer",
+    "buffers", "rng-state", "final-weights",
 )  # fmt: skip
 
 
@@ -61,7 +61,9 @@ def undisturbed(b: Bench) -> Verdicts:
     now = lineage(b.run())
     found: Verdicts = {}
     unlike = differences(was, now, exact(b))
-    found["repeat"] = failed(unseeded(was, now, unlike)) if unlike else passed()
+    found["reproducible"] = (
+        failed(unseeded(was, now, unlike)) if unlike else passed()
+    )
     want = b.launch.global_batch
     sizes = {sum(map(len, batch)) for batch in was.batches()}
     found["batch"] = (
@@ -83,10 +85,10 @@ def undisturbed(b: Bench) -> Verdicts:
     firsts = [steps[0] for steps in was.ranks.values()]
     if len(firsts) < 2 or not all(step.drew for step in firsts):
         why = "no two ranks were seen to draw random numbers"
-        found["ranks-differ"] = Verdict("not applicable", why)
+        found["rank-seeds"] = Verdict("not applicable", why)
     else:
         states = Counter(step.random(step.drew) for step in firsts)
-        found["ranks-differ"] = (
+        found["rank-seeds"] = (
             failed("ranks begin with one random state")
             if max(states.values()) > 1
             else passed()
@@ -113,14 +115,14 @@ def uneven(b: Bench) -> Verdicts:
     """101 samples in batches of 16 on an even number of ranks."""
     if not ends_of_epochs(b.undisturbed()):
         why = "no epoch ended in the undisturbed run"
-        return {"uneven": Verdict("not applicable", why)}
+        return {"partial-batch": Verdict("not applicable", why)}
     counts: Counter[int] = Counter()
     b.begin()
     ended = b.run(samples=101, steps=21)
     if ended.code:
-        return {"uneven": failed(f"{b.steps[-1]}: {ended.last_words}")}
+        return {"partial-batch": failed(f"{b.steps[-1]}: {ended.last_words}")}
     if (taken := lineage(ended).steps) < 21:
-        return {"uneven": failed(f"it ended after {taken} of 21 steps")}
+        return {"partial-batch": failed(f"it ended after {taken} of 21 steps")}
     for k, batch in enumerate(lineage(ended).batches(), 1):
         counts.update(i for ids in batch for i in ids)
         most, least = max(counts.values()), min(counts.values())
@@ -130,8 +132,8 @@ def uneven(b: Bench) -> Verdicts:
                 f"by step {k}, some of the 101 samples had been seen {most}"
                 f" times and some {least}"
             )
-            return {"uneven": failed(said)}
-    return {"uneven": passed()}
+            return {"partial-batch": failed(said)}
+    return {"partial-batch": passed()}
 
 
 def stop(b: Bench) -> Verdicts:
@@ -144,11 +146,11 @@ def stop(b: Bench) -> Verdicts:
     b.goes_on = now.start.resumed
     if not b.goes_on:
         assert trouble
-        why = "nothing was resumed, see goes-on"
+        why = "nothing was resumed, see resumes-latest"
         rest = dict.fromkeys((*ASPECTS, "ema"), Verdict("not run", why))
-        return rest | {"goes-on": trouble}
+        return rest | {"resumes-latest": trouble}
     on = trouble or passed(f"from step {now.start.step}")
-    found: Verdicts = {"goes-on": on}
+    found: Verdicts = {"resumes-latest": on}
     unlike = b.unlike = differences(was, now, exact(b))
     for aspect in ASPECTS:
         found[aspect] = failed(unlike[aspect]) if aspect in unlike else passed()
@@ -160,12 +162,12 @@ def stop(b: Bench) -> Verdicts:
         found["exactly-once"] = passed(samples)
     if not any(step.drew for steps in was.ranks.values() for step in steps):
         why = "no forward pass was seen to draw random numbers"
-        found["random"] = Verdict("not applicable", why)
+        found["rng-state"] = Verdict("not applicable", why)
     if "exactly-once" in unlike:
         found["order"] = Verdict("not run", "other samples, see exactly-once")
-    if unlike.keys() - {"end"}:
+    if unlike.keys() - {"final-weights"}:
         why = "other weights are explained by what failed before"
-        found["end"] = Verdict("not run", why)
+        found["final-weights"] = Verdict("not run", why)
     states = next(iter(was.ranks.values()))[0].before["states"]
     if states:
         found["ema"] = failed(unlike["ema"]) if "ema" in unlike else passed()
@@ -179,11 +181,11 @@ def boundary(b: Bench) -> Verdicts:
     """After the last step of an epoch."""
     if EPOCH not in ends_of_epochs(b.undisturbed()):
         why = f"no epoch ended after step {EPOCH} of the undisturbed run"
-        return {"boundary": Verdict("not applicable", why)}
+        return {"epoch-boundary": Verdict("not applicable", why)}
     how = how_to_stop(b, EPOCH)
     was = b.undisturbed(**how)
     ends = [stop_at(b, EPOCH), b.run(**how)]
-    return {"boundary": same_end(b, was, ends, EPOCH)}
+    return {"epoch-boundary": same_end(b, was, ends, EPOCH)}
 
 
 def kill(b: Bench) -> Verdicts:
@@ -205,7 +207,7 @@ def twice(b: Bench) -> Verdicts:
     """Saving after every second step of an epoch, and killed in it twice."""
     if b.by_epochs:
         why = b.adapter.lacks[SAVE_EVERY]
-        return {"twice": Verdict("not applicable", why)}
+        return {"two-restarts": Verdict("not applicable", why)}
     was = b.undisturbed(save_every=2)  # where saving may draw random numbers
     first = b.begun(Act(EPOCH + 3, "kill"), save_every=2)
     second = b.run(Act(3, "kill"), save_every=2)  # it has saved once
@@ -214,8 +216,8 @@ def twice(b: Bench) -> Verdicts:
     verdict, (one, two) = same_end(b, was, ends, 1), lineage(*ends).starts
     if verdict.answer == "passed" and one == two:
         why = f"both launches went on from step {one.step}"
-        return {"twice": Verdict("not run", why)}
-    return {"twice": verdict}
+        return {"two-restarts": Verdict("not run", why)}
+    return {"two-restarts": verdict}
 
 
 def workers(b: Bench) -> Verdicts:
@@ -223,7 +225,7 @@ def workers(b: Bench) -> Verdicts:
     was = b.undisturbed(workers=2)
     first = b.begun(Act(b.middle + 2, "kill"), workers=2)
     ends = [first, b.run(workers=2)]
-    return {"workers": same_end(b, was, ends, 1)}
+    return {"loader-workers": same_end(b, was, ends, 1)}
 
 
 def fp16(b: Bench) -> Verdicts:
@@ -265,28 +267,28 @@ def resize(b: Bench) -> Verdicts:
     was, ranks = b.undisturbed(), 2 * b.launch.ranks
     if b.launch.global_batch % ranks:
         why = f"{ranks} ranks cannot share a batch of {b.launch.global_batch}"
-        return {"resize": Verdict("not applicable", why)}
+        return {"world-size": Verdict("not applicable", why)}
     why = "its ranks hold parts of the weights, and others hold other parts"
     if in_parts(was):
-        return {"resize": Verdict("not run", why)}
+        return {"world-size": Verdict("not run", why)}
     b.begin("stopped")
     second = b.run(ranks=ranks)
     if in_parts(lineage(second)):
-        return {"resize": Verdict("not run", why)}
+        return {"world-size": Verdict("not run", why)}
     if second.steps and second.world != ranks:
         why = f"asked for {ranks} ranks, it ran on {second.world}"
-        return {"resize": Verdict("not run", why)}
+        return {"world-size": Verdict("not run", why)}
     now = lineage(b.stopped, second)
     if refused(now, second):
         why = f"it refuses another world size: {second.last_words}"
-        return {"resize": Verdict("not applicable", why)}
+        return {"world-size": Verdict("not applicable", why)}
     if trouble := went_on(now, second, b.middle):
-        return {"resize": trouble}
+        return {"world-size": trouble}
     unlike = differences(was, now, exact=False)
-    for aspect in ("length", "exactly-once", "rate"):
+    for aspect in ("total-steps", "exactly-once", "learning-rate"):
         if aspect in unlike:
-            return {"resize": failed(unlike[aspect], aspect)}
-    return {"resize": passed(f"{b.launch.ranks} to {ranks} ranks")}
+            return {"world-size": failed(unlike[aspect], aspect)}
+    return {"world-size": passed(f"{b.launch.ranks} to {ranks} ranks")}
 
 
 def in_parts(run: Lineage) -> bool:
@@ -302,7 +304,7 @@ def truncated(b: Bench) -> Verdicts:
 
 def flipped(b: Bench) -> Verdicts:
     """One bit of the middle byte of such a file."""
-    return {"flipped": damaged(b, flip, "the middle bit flipped")}
+    return {"flipped-bit": damaged(b, flip, "the middle bit flipped")}
 
 
 def damaged(b: Bench, how: Callable[[Path], None], words: str) -> Verdict:
@@ -318,14 +320,14 @@ def incomplete(b: Bench) -> Verdicts:
     """Without one of its files, each in turn."""
     if len(files := saved(b)) < 2:
         why = "a checkpoint is one file"
-        return {"incomplete": Verdict("not applicable", why)}
+        return {"missing-file": Verdict("not applicable", why)}
     for path in files:
         verdict = without(b, path, Path.unlink, "removed")
         if verdict.answer != "passed":
             verdict.where = f"without {path.name}: "
             verdict.said = verdict.where + verdict.said
-            return {"incomplete": verdict}
-    return {"incomplete": passed(f"each of {len(files)} files")}
+            return {"missing-file": verdict}
+    return {"missing-file": passed(f"each of {len(files)} files")}
 
 
 def saved(b: Bench) -> list[Path]:
@@ -351,15 +353,15 @@ def foreign(b: Bench) -> Verdicts:
     ended = b.run(seed=b.launch.seed + 1, variant=1)
     now = lineage(b.stopped, ended)
     if refused(now, ended):
-        return {"foreign": passed(f"refused: {ended.last_words}")}
+        return {"wrong-run": passed(f"refused: {ended.last_words}")}
     if not now.start.trained:
         trouble = went_on(now, ended, 0)
         assert trouble
-        return {"foreign": trouble}
+        return {"wrong-run": trouble}
     if now.start.resumed:
         said = f"it went on from the other's step {now.start.step}"
-        return {"foreign": failed(said)}
-    return {"foreign": passed("it began a run of its own")}
+        return {"wrong-run": failed(said)}
+    return {"wrong-run": passed("it began a run of its own")}
 
 
 def pickle(b: Bench) -> Verdicts:
@@ -387,12 +389,12 @@ def pickle(b: Bench) -> Verdicts:
 
 def torn(b: Bench) -> Verdicts:
     """Killed while it writes the second checkpoint."""
-    return {"torn": cut_off(b, "tear")}
+    return {"kill-during-save": cut_off(b, "tear")}
 
 
 def disk(b: Bench) -> Verdicts:
     """No room from the second checkpoint on, until the next launch."""
-    return {"disk": cut_off(b, "refuse")}
+    return {"full-disk": cut_off(b, "refuse")}
 
 
 def cut_off(b: Bench, how: str) -> Verdict:
@@ -442,7 +444,7 @@ def terminated(b: Bench) -> Verdict:
         return Verdict("not run", why)
     if now.start.step == 0:
         said = f"nothing was saved, and all {at} steps were lost"
-        return failed(said) if b.goes_on else failed(said, "goes-on")
+        return failed(said) if b.goes_on else failed(said, "resumes-latest")
     if trouble := went_on(now, second, at):
         return trouble
     return passed(f"saved at step {now.start.step}, told at step {at}")
@@ -469,40 +471,44 @@ def finished(b: Bench) -> Verdicts:
     now = Lineage(dict(was.ranks), was.world)
     now.add(ended)
     if ended.code:
-        return {"finished": failed(f"it fails: {ended.last_words}")}
+        return {"finished-run": failed(f"it fails: {ended.last_words}")}
     anew = now.start.trained and not now.start.resumed
     if now.steps != was.steps or anew:
         said = f"it trained {len(ended.steps)} more steps"
-        why = "goes-on" if anew else "length"
-        return {"finished": failed(said, why)}
+        why = "resumes-latest" if anew else "total-steps"
+        return {"finished-run": failed(said, why)}
     unlike = differences(was, now, exact(b))
     if unlike:
-        return {"finished": unlike_was(unlike)}
+        return {"finished-run": unlike_was(unlike)}
     again = f"its last {len(ended.steps)} steps once more, to the same end"
-    return {"finished": passed(again if ended.steps else "no step was taken")}
+    return {
+        "finished-run": passed(again if ended.steps else "no step was taken")
+    }
 
 
 # --8<-- [start:scenarios]
 SCENARIOS = [
-    Scenario(undisturbed, ("repeat", "batch", "reshuffled", "ranks-differ")),
-    Scenario(uneven, ("uneven",)),
-    Scenario(stop, ("goes-on", *ASPECTS, "ema")),
-    Scenario(boundary, ("boundary",), compares=True),
+    Scenario(
+        undisturbed, ("reproducible", "batch", "reshuffled", "rank-seeds")
+    ),
+    Scenario(uneven, ("partial-batch",)),
+    Scenario(stop, ("resumes-latest", *ASPECTS, "ema")),
+    Scenario(boundary, ("epoch-boundary",), compares=True),
     Scenario(kill, ("kill",), compares=True),
-    Scenario(twice, ("twice",), compares=True),
-    Scenario(workers, ("workers",), compares=True),
+    Scenario(twice, ("two-restarts",), compares=True),
+    Scenario(workers, ("loader-workers",), compares=True),
     Scenario(fp16, ("scaler",), compares=True),
-    Scenario(resize, ("resize",), compares=True),
-    Scenario(torn, ("torn",), compares=True),
-    Scenario(disk, ("disk",), compares=True),
+    Scenario(resize, ("world-size",), compares=True),
+    Scenario(torn, ("kill-during-save",), compares=True),
+    Scenario(disk, ("full-disk",), compares=True),
     Scenario(truncated, ("truncated",), compares=True),
-    Scenario(incomplete, ("incomplete",), compares=True),
-    Scenario(flipped, ("flipped",), compares=True),
-    Scenario(foreign, ("foreign",), compares=True),
+    Scenario(incomplete, ("missing-file",), compares=True),
+    Scenario(flipped, ("flipped-bit",), compares=True),
+    Scenario(foreign, ("wrong-run",), compares=True),
     Scenario(pickle, ("pickle",)),
     Scenario(sigterm, ("sigterm",)),
     Scenario(hang, ("hang",)),
-    Scenario(finished, ("finished",)),
+    Scenario(finished, ("finished-run",)),
 ]
 # --8<-- [end:scenarios]
 
@@ -556,15 +562,15 @@ def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
         if ended.out_of_time:
             code = "it hung"
         said = f"no step was taken, {code}: {ended.last_words}"
-        return failed(said, "goes-on")
+        return failed(said, "resumes-latest")
     if after is None:
         said = "it began with weights that the run had never had"
-        return failed(said, "goes-on")
+        return failed(said, "resumes-latest")
     if after < at_least:
         said = f"it went on from step {after}, where {at_least} was due"
         if after and after % EPOCH == 0:
             said += says_so("saves after whole epochs only", SAVE_EVERY)
-        return failed(said, "goes-on")
+        return failed(said, "resumes-latest")
     return None
 
 

@@ -74,12 +74,12 @@ def verdicts(values: dict) -> list:
     """Of the questions where a run goes on and where it ends, those failed. If
     nothing went on, the second is not asked."""
     if not taken(values):
-        return ["goes-on"]
+        return ["resumes-latest"]
     wrong = []
     if goes_on(values) < saved(values):
-        wrong.append("goes-on")
+        wrong.append("resumes-latest")
     if counted(values) != STEPS:
-        wrong.append("length")
+        wrong.append("total-steps")
     return wrong
 
 

@@ -15,7 +15,7 @@ import tyro
 
 from lockstep.exam.adapter import Launch, load
 from lockstep.exam.examine import examine
-from lockstep.exam.questions import BY_ID
+from lockstep.exam.questions import BY_ID, current
 from lockstep.experiments.peers import tables
 from lockstep.experiments.provenance import about, gpu, write
 
@@ -25,15 +25,16 @@ FOLDER = Path(".cache/exam")
 Part = Literal["two", "four", "mended", "one", "gpu", "gpu-mended"]
 # Of two ranks everything is asked; of four, what more ranks could change.
 FOUR = frozenset(
-    {"repeat", "ranks-differ", "goes-on", "exactly-once", "order", "random",
-     "kill"}
+    {"reproducible", "rank-seeds", "resumes-latest", "exactly-once", "order",
+     "rng-state", "kill"}
 )  # fmt: skip
 # Of one rank on a GPU, what a device may change: what a step computes, and what
 # has to go on for the next one to be the same. And the same on a CPU.
 ONE = frozenset(
-    {"repeat", "batch", "reshuffled", "goes-on", "length", "exactly-once",
-     "order", "rate", "optimizer", "buffers", "random", "ema", "end",
-     "boundary", "kill", "twice", "workers", "scaler"}
+    {"reproducible", "batch", "reshuffled", "resumes-latest", "total-steps",
+     "exactly-once", "order", "learning-rate", "optimizer", "buffers",
+     "rng-state", "ema", "final-weights", "epoch-boundary", "kill",
+     "two-restarts", "loader-workers", "scaler"}
 )  # fmt: skip
 # The parts with a file of their own: which script, on how many ranks, is asked
 # what; nothing means everything.
@@ -193,7 +194,8 @@ def faults(only: tuple[str, ...] = ()) -> int:
     home, path = HOME / "broken", HOME / "faults.json"
     found = json.loads(path.read_text()) if only else {}
     found |= {**about(()), "versions": versions(home, sys.executable)}
-    for name in only or tables.told_faults(home / "train.py"):
+    asked = [current(name) for name in only]
+    for name in asked or tables.told_faults(home / "train.py"):
         print(f"--- {name}", flush=True)
         os.environ["LOCKSTEP_FAULT"] = name
         exam = examined(home / "adapter.py", sys.executable, 2, frozenset())

@@ -40,38 +40,40 @@ SIGNS = {
     "not applicable": "–",
     "not run": "?",
 }
-DROPOUT = frozenset({"random", "ranks-differ"})
+DROPOUT = frozenset({"rng-state", "rank-seeds"})
 # What somebody may need of a trainer: the questions that ask for it, and the
 # failures from which theirs may follow all the same.
 ANY = frozenset(BY_ID)
 NEEDS = {
     "exactly the samples that are due, after kills in the middle of an epoch"
     " and between two, with loader workers": (
-        ("exactly-once", "order", "boundary", "twice", "workers"), DROPOUT,
+        ("exactly-once", "order", "epoch-boundary", "two-restarts",
+         "loader-workers"), DROPOUT,
     ),
     "a random state of its own for each rank, that goes on": (
-        ("ranks-differ", "random"), frozenset(),
+        ("rank-seeds", "rng-state"), frozenset(),
     ),
     "a start without a person after a kill in the middle of a save, or a full"
-    " disk": (("torn", "disk"), ANY),
+    " disk": (("kill-during-save", "full-disk"), ANY),
     "that a damaged checkpoint is noticed": (
-        ("truncated", "incomplete", "flipped"), frozenset(),
+        ("truncated", "missing-file", "flipped-bit"), frozenset(),
     ),
-    "that another run's checkpoint is refused": (("foreign",), frozenset()),
+    "that another run's checkpoint is refused": (("wrong-run",), frozenset()),
     "that no code in a checkpoint is run": (("pickle",), frozenset()),
-    "twice the number of ranks": (("resize",), DROPOUT),
+    "twice the number of ranks": (("world-size",), DROPOUT),
     "a save at SIGTERM": (("sigterm",), frozenset()),
     "an end when a rank hangs": (("hang",), frozenset()),
 }  # fmt: skip
 # What goes wrong, in kinds, and the questions that show it.
 KINDS = {
-    "newest": ("torn", "disk"),
-    "believed": ("flipped", "incomplete", "foreign", "pickle"),
-    "random": ("random", "ranks-differ"),
+    "newest": ("kill-during-save", "full-disk"),
+    "believed": ("flipped-bit", "missing-file", "wrong-run", "pickle"),
+    "random": ("rng-state", "rank-seeds"),
     "place": (
-        "exactly-once", "order", "boundary", "twice", "workers", "resize",
+        "exactly-once", "order", "epoch-boundary", "two-restarts",
+        "loader-workers", "world-size",
     ),
-    "uneven": ("uneven",),
+    "uneven": ("partial-batch",),
     "listens": ("sigterm", "hang"),
 }  # fmt: skip
 OFTEN = 4  # trainers that fail a question
@@ -324,7 +326,7 @@ def exact(found: dict[str, Any]) -> str:
     others = found["others"]
     killed = {SHORT[p.folder]: p.answers()["kill"] for p in others}
     names = [name for name, one in killed.items() if sign(one) == "✓"]
-    random = [n for n, one in killed.items() if one["same_as"] == ["random"]]
+    random = [n for n, one in killed.items() if one["same_as"] == ["rng-state"]]
     ends = "ends" if len(names) == 1 else "end"
     return (
         f"Without a change, as documented, {len(names)} of the {len(others)}"

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from lockstep import pieces
+from lockstep.exam.questions import current
 from lockstep.examples import plain_loop
 from lockstep.trainer import __main__ as trainer
 from lockstep.trainer import checkpoint, config, loop
@@ -61,7 +62,7 @@ def after_load(spoil: Callable[[Any], None]) -> None:
     checkpoint.Writer.load = other
 
 
-@fails("repeat")
+@fails("reproducible")
 def unseeded() -> None:
     """No rank seeds its generators."""
     checkpoint.seed_rank = lambda *_: torch.seed()
@@ -89,14 +90,14 @@ def one_order_for_all_epochs() -> None:
     )
 
 
-@fails("ranks-differ")
+@fails("rank-seeds")
 def ranks_seeded_alike() -> None:
     """All ranks have one seed (silent failure 9)."""
     seed = checkpoint.seed_rank
     checkpoint.seed_rank = lambda *key: seed(key[0])
 
 
-@fails("uneven")
+@fails("partial-batch")
 def samples_padded() -> None:
     """A sample is repeated to make the epoch even (silent failure 6)."""
 
@@ -110,13 +111,13 @@ def samples_padded() -> None:
     loop.make_task = padded
 
 
-@fails("goes-on")
+@fails("resumes-latest")
 def never_restored() -> None:
     """No checkpoint is ever loaded."""
     checkpoint.restore = lambda *_: None
 
 
-@fails("length")
+@fails("total-steps")
 def ends_early_after_a_restart() -> None:
     """After a restart it ends two steps early."""
 
@@ -150,7 +151,7 @@ def ranks_exchanged() -> None:
     loop.shares = other
 
 
-@fails("rate")
+@fails("learning-rate")
 def warms_up_again() -> None:
     """The learning rate warms up again in each launch."""
     taken = 0
@@ -182,7 +183,7 @@ def buffers_begin_anew() -> None:
     after_load(lambda r: r.strategy.module.forwards.zero_())
 
 
-@fails("random")
+@fails("rng-state")
 def random_state_not_restored() -> None:
     """The random states are saved and not loaded."""
     checkpoint.set_rng_state = lambda _: None
@@ -200,7 +201,7 @@ def average_begins_anew() -> None:
     pieces.Run.restore = forgetful
 
 
-@fails("end")
+@fails("final-weights")
 def a_limit_that_forgets() -> None:
     """The limit of the gradient norm tightens with the steps of a launch."""
     taken = 0
@@ -214,7 +215,7 @@ def a_limit_that_forgets() -> None:
     loop.train_step = tighter
 
 
-@fails("boundary")
+@fails("epoch-boundary")
 def epoch_repeated() -> None:
     """A restart at an epoch's end repeats that epoch."""
     positions(
@@ -245,7 +246,7 @@ def progress_apart_from_the_weights() -> None:
     positions(noted)
 
 
-@fails("twice")
+@fails("two-restarts")
 def progress_since_the_launch() -> None:
     """It skips what the last launch has consumed, not what the epoch has."""
 
@@ -259,7 +260,7 @@ def progress_since_the_launch() -> None:
     positions(skipped)
 
 
-@fails("workers")
+@fails("loader-workers")
 def progress_counts_draws() -> None:
     """Progress counts what was fetched (silent failure 2)."""
     drawn = 0
@@ -291,7 +292,7 @@ def scale_begins_anew() -> None:
     ))  # fmt: skip
 
 
-@fails("resize")
+@fails("world-size")
 def positions_counted_by_rank() -> None:
     """The position is counted by rank."""
 
@@ -305,7 +306,7 @@ def positions_counted_by_rank() -> None:
     positions(moved)
 
 
-@fails("torn")
+@fails("kill-during-save")
 def blocked_by_what_a_kill_left() -> None:
     """Half a checkpoint is in the way of all launches (silent failure 10)."""
     newest = checkpoint.newest_good
@@ -318,7 +319,7 @@ def blocked_by_what_a_kill_left() -> None:
     checkpoint.newest_good = blocked
 
 
-@fails("disk")
+@fails("full-disk")
 def makes_room() -> None:
     """When the disk is full, old checkpoints are removed to make room."""
 
@@ -364,7 +365,7 @@ def short_files_overlooked() -> None:
     lenient(lambda path, size: path.stat().st_size < size)
 
 
-@fails("incomplete")
+@fails("missing-file")
 def missing_files_overlooked() -> None:
     """Files that are missing are not looked for (silent failure 14)."""
     lenient(lambda path, _: not path.exists())
@@ -375,7 +376,7 @@ def missing_files_overlooked() -> None:
     )  # fmt: skip
 
 
-@fails("flipped")
+@fails("flipped-bit")
 def sizes_compared_alone() -> None:
     """Files are compared by their sizes."""
 
@@ -389,7 +390,7 @@ def sizes_compared_alone() -> None:
     checkpoint.verify = other
 
 
-@fails("foreign")
+@fails("wrong-run")
 def metadata_never_compared() -> None:
     """The run's identity is not compared (silent failure 13)."""
     for module in config, checkpoint, loop:
@@ -435,7 +436,7 @@ def waits_half_an_hour() -> None:
     trainer.joined = lambda _, store: joined(1800, store)
 
 
-@fails("finished")
+@fails("finished-run")
 def nothing_left_is_an_error() -> None:
     """A run with no step left raises an error."""
 
@@ -450,5 +451,5 @@ def nothing_left_is_an_error() -> None:
 
 if __name__ == "__main__":
     fault = os.environ["LOCKSTEP_FAULT"]
-    FAULTS[fault]()
+    FAULTS[current(fault)]()
     run_and_leave(plain_loop.main if fault == "ema" else trainer.main)

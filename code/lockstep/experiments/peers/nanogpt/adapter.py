@@ -9,13 +9,13 @@ name = "nanoGPT's style"
 DRAWS = "batches are drawn with replacement, so there are no epochs: "
 lacks = {
     "stop": "it leaves at max_iters alone, and saves only at evaluations",
-    "workers": "it has no loader workers",
+    "loader-workers": "it has no loader workers",
     "ema": "it keeps no averaged weights",
     "reshuffled": DRAWS + "no order is used twice",
-    "uneven": DRAWS + "no sample is due once",
+    "partial-batch": DRAWS + "no sample is due once",
     "exactly-once": DRAWS + "no sample is due once",
-    "boundary": DRAWS + "no place in the run is between two",
-    "resize": DRAWS + "no sample is due once on any world size",
+    "epoch-boundary": DRAWS + "no place in the run is between two",
+    "world-size": DRAWS + "no sample is due once on any world size",
 }
 TRAIN = Path(__file__).with_name("train.py")
 

@@ -11,12 +11,12 @@ users = (
 )
 lacks = {
     "ema": "it keeps no averaged weights",
-    "resize": "its sampler is documented to be lossy when the number of"
+    "world-size": "its sampler is documented to be lossy when the number of"
     " replica groups is not the one that it was made for",
     **dict.fromkeys(
         (
-            "torn", "disk", "truncated", "incomplete", "flipped", "foreign",
-            "pickle", "sigterm",
+            "kill-during-save", "full-disk", "truncated", "missing-file",
+            "flipped-bit", "wrong-run", "pickle", "sigterm",
         ),
         users,
     ),
