@@ -71,8 +71,8 @@ torch.optim.SGD(model.parameters()).step()
     [
         (["none.py"], "error: none.py: no such file, and no such module"),
         (["lockstep.nobody"], "error: lockstep.nobody: no such file, and"),
-        (["ADAPTER", "--only", "speed"], "'speed' is no question; they are"),
-        (["ADAPTER", "--only", "fp16"], "'fp16' is no question; they are"),
+        (["ADAPTER", "--only", "speed"], "'speed' isn't a question; the"),
+        (["ADAPTER", "--only", "fp16"], "'fp16' isn't a question; the"),
         (["ADAPTER", "--ranks", "3"], "3 ranks cannot share a batch of 16"),
         (["ADAPTER", "--html", "a.py/r.html"], "error: "),
         (["LACKS"], "'speed' is nothing that a trainer may lack"),

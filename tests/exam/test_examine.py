@@ -2,6 +2,7 @@
 answers come out as a table, a page, a badge and tests."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,17 @@ from lockstep.exam import examine as examining
 from lockstep.exam import pytest_plugin, report
 from lockstep.exam.adapter import Adapter, AdapterError, Launch
 from lockstep.exam.bench import Bench, ExamError
+from lockstep.exam.cures import CURE_OF, CURES
 from lockstep.exam.examine import Exam, examine, settle
 from lockstep.exam.questions import BY_ID, FORMER, QUESTIONS, Result, Verdict
-from lockstep.exam.scenarios import SCENARIOS, Scenario, failed, passed
+from lockstep.exam.scenarios import (
+    ASPECTS,
+    SCENARIOS,
+    Scenario,
+    failed,
+    passed,
+)
+from tests.conftest import ROOT
 
 pytest_plugins = ["pytester"]
 ADAPTER = Adapter(Path("a.py"), "a trainer", lambda _: [], lambda _: [], {})
@@ -132,7 +141,7 @@ def test_what_cannot_be_tried_again_is_not_forgotten(
     assert exam.results["kill"].verdict.answer == "not run"
     assert "1 of 2 tries" in exam.results["kill"].verdict.said
     assert exam.results["order"].verdict.answer == "passed"
-    assert not exam.sound
+    assert exam.exit_code == 1
 
 
 def test_what_a_failure_explains_is_not_tried_again(
@@ -196,6 +205,65 @@ def test_what_would_be_compared_with_chance_is_not_run(
     assert exam.results["hang"].verdict.answer == "passed"
 
 
+def stopped(**verdicts: Verdict) -> Scenario:
+    """The scenario that the aspects are read from, where these names with
+    underscores got verdicts, and the other aspects passed."""
+    found = {name: passed() for name in ("resumes-latest", *ASPECTS, "ema")}
+    found |= {n.replace("_", "-"): v for n, v in verdicts.items()}
+    return scenario(found)[0]
+
+
+def test_a_failed_prerequisite_is_shown_and_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`--only final-weights` of a trainer that loses its optimizer's state
+    shows `optimizer`, which was tried three times, and the exit code is 1.
+    Other questions that were not asked for do not matter."""
+    lost = stopped(
+        optimizer=failed("lost"),
+        final_weights=Verdict("not run", "explained by what failed before"),
+    )
+    exam = held(monkeypatch, tmp_path, lost, only=frozenset({"end"}))
+    answers = {n: r.verdict.answer for n, r in exam.results.items()}
+    assert answers == {"optimizer": "failed", "final-weights": "not run"}
+    assert exam.results["optimizer"].reproduced == "3 of 3"
+    assert exam.exit_code == 1
+    exam = held(monkeypatch, tmp_path, lost, only=frozenset({"order"}))
+    assert [*exam.results] == ["order"]
+    assert exam.exit_code == 0
+    never = stopped(resumes_latest=failed("unknown weights"))
+    exam = held(monkeypatch, tmp_path, never, only=frozenset({"buffers"}))
+    assert [*exam.results] == ["resumes-latest", "buffers"]
+    assert exam.exit_code == 1
+
+
+def test_a_question_without_an_answer_has_its_own_exit_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Code 3 says that nothing failed, and that a question was not run, or
+    does not apply for a reason that hides a danger. What the adapter lacks,
+    what a trainer does not have, and what `only` leaves out is code 0."""
+    unsure = Verdict("not applicable", "no epoch ended", danger="repeats")
+    fine, _ = scenario({"kill": passed(), "order": passed()})
+    nature, _ = scenario({"ema": Verdict("not applicable", "no average")})
+    unrun, _ = scenario({"hang": Verdict("not run", "it never came")})
+    danger, _ = scenario({"exactly-once": unsure})
+    bad, _ = scenario({"pickle": failed("code was run")})
+    lacks = replace(ADAPTER, lacks={"order": "no order"})
+    for scenarios, only, code in [
+        ((fine, nature), frozenset(), 0),
+        ((fine, nature, unrun), frozenset(), 3),
+        ((fine, nature, unrun), frozenset({"kill"}), 0),
+        ((fine, danger), frozenset(), 3),
+        ((fine, unrun, danger, bad), frozenset(), 1),
+    ]:
+        exam = held(monkeypatch, tmp_path, *scenarios, adapter=lacks, only=only)
+        assert exam.exit_code == code, scenarios
+        assert report.conclusion(exam).startswith(f"Exit code {code}: ")
+    assert "pickle" in report.conclusion(exam)
+    assert "repeats" in report.seen(exam.results["exactly-once"])
+
+
 def result(name: str, *because: str) -> Result:
     """A failure."""
     return Result(BY_ID[name], failed("bad", *because))
@@ -254,13 +322,13 @@ def test_nothing_explains_itself() -> None:
     assert results["kill"].same_as == ("resumes-latest",)
 
 
-def test_of_several_differences_the_unexplained_ones_are_told() -> None:
-    """A run that differs in what is known and in more has a cause of its own,
-    and says which."""
+def test_the_first_unexplained_difference_is_told() -> None:
+    """A run with known and unknown differences has a separate cause. It tells
+    the first unknown difference in the exam's order, and names the others."""
     because = {
         "rng-state": "another state",
-        "order": "other samples",
         "learning-rate": "another rate",
+        "order": "other samples",
     }
     said = "without it: another state"
     both = Verdict("failed", said, because, "without it: ")
@@ -270,7 +338,7 @@ def test_of_several_differences_the_unexplained_ones_are_told() -> None:
     }
     settle(results)
     assert results["two-restarts"].same_as == ()
-    told = "without it: other samples; another rate"
+    told = "without it: other samples (also different: learning-rate)"
     assert results["two-restarts"].verdict.said == told
 
 
@@ -308,6 +376,7 @@ def test_every_question_is_answered_by_one_scenario() -> None:
 def exam() -> Exam:
     """One of everything."""
     found = Exam("a <trainer>", Launch(Path()), "2026-01-01", 61.0)
+    found.asked = frozenset(BY_ID)
     for name, verdict in {
         "reproducible": passed(),
         "learning-rate": failed("step 9: 1, not 2"),
@@ -323,9 +392,16 @@ def exam() -> Exam:
     return found
 
 
+def without_failures(exam: Exam) -> None:
+    """Its failed questions pass instead."""
+    for name in "learning-rate", "kill":
+        exam.results[name] = Result(BY_ID[name], passed())
+
+
 def test_the_report_is_one_file_that_says_all(exam: Exam) -> None:
-    """It asks for nothing from elsewhere, has each question with its answer,
-    and for a failure how it is seen again."""
+    """It asks for nothing from elsewhere, begins with the exit code, and has
+    each question with its answer. A failure has its usual cause, the piece that
+    cures it, the handbook's page, and how it is seen again."""
     soup = BeautifulSoup(report.page(exam), "html.parser")
     assert not soup.select("[src], link, script")
     rows = [row.get_text(" ", strip=True) for row in soup.select("tr")][1:]
@@ -335,16 +411,50 @@ def test_the_report_is_one_file_that_says_all(exam: Exam) -> None:
     assert heading.get_text() == BY_ID["learning-rate"].title
     assert soup.select_one("li pre").get_text() == "launched: x"  # type: ignore[union-attr]
     assert "a <trainer>" in soup.h1.get_text()  # type: ignore[union-attr]
+    assert soup.select("p")[0].get_text() == report.conclusion(exam)
+    said = soup.get_text()
+    for word in "Usual cause:", "`Run.save`", CURE_OF["learning-rate"].path:
+        assert word in said
+
+
+def test_every_question_has_a_cure_and_its_page() -> None:
+    """Each question has a usual cause and a cure, and the page that the report
+    names is there, with its anchor."""
+    assert {*BY_ID} <= {*CURE_OF}
+    for cure in CURES:
+        page, anchor = cure.page.split("#")
+        assert f"{{ #{anchor} }}" in (ROOT / "docs" / page).read_text(), cure
+        assert cure.path == f"{page.removesuffix('.md')}/#{anchor}"
+
+
+def test_the_cause_of_an_explained_failure_is_told_though_it_was_not_asked(
+    exam: Exam,
+) -> None:
+    """`--only kill` of a trainer with a wrong learning rate names the learning
+    rate's usual cause and page."""
+    del exam.results["learning-rate"]
+    said = "\n".join(report.failures(exam))
+    assert "ask --only learning-rate" in said
+    for told in said, BeautifulSoup(report.page(exam), "html.parser").text:
+        assert CURE_OF["learning-rate"].cause in told
 
 
 def test_the_badge_counts_what_was_asked(exam: Exam) -> None:
-    """Of what applies; in red if something failed."""
-    picture = ElementTree.fromstring(report.badge(exam))
-    assert picture.get("aria-label") == "resume exam: 1 of 4 passed"
+    """Of what applies, with what has no answer: red if something failed, and
+    green only if everything passed."""
+
+    def label() -> str | None:
+        return ElementTree.fromstring(report.badge(exam)).get("aria-label")
+
+    assert label() == "resume exam: 1 of 4 passed, 1 unanswered"
     assert "#b3261e" in report.badge(exam)
-    for name in "learning-rate", "kill":
-        exam.results[name].verdict = passed()
+    without_failures(exam)
+    assert label() == "resume exam: 3 of 4 passed, 1 unanswered"
     assert "#b3261e" not in report.badge(exam)
+    assert "#1b6e3c" not in report.badge(exam)
+    exam.results["kill-during-save"].verdict = passed()
+    assert label() == "resume exam: 4 of 4 passed"
+    assert "#1b6e3c" in report.badge(exam)
 
 
 @pytest.fixture
@@ -364,7 +474,8 @@ def test_the_command_prints_and_writes(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A table, the failures that no other explains, and a last line; a page
+    """The command prints the exit code with its reason, a table, the failures
+    that no other explains with their cures, and a last line. It writes a page
     and a badge if they are asked for, in a folder that need not be there. What
     a trainer said is printed as it is."""
     page, badge = tmp_path / "new/r.html", tmp_path / "b.svg"
@@ -373,7 +484,12 @@ def test_the_command_prints_and_writes(
     asked = [*command, "--html", str(page), "--badge", str(badge)]
     assert main(asked) == 1
     said = capsys.readouterr().out
+    assert said.splitlines()[0] == (
+        "Exit code 1: 2 questions failed: learning-rate, kill; 1 question"
+        " without an answer: kill-during-save."
+    )
     assert said.count("To see it again") == 1
+    assert f"Handbook page: {CURE_OF['learning-rate'].path}" in said
     assert words in said
     assert (
         "a <trainer>: 1 passed, 2 failed (causes: 1), 1 not applicable, 1 not"
@@ -386,27 +502,114 @@ def test_the_command_prints_and_writes(
 def test_for_machines_and_without_failures(
     command: list[str], exam: Exam, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--json` prints the answers; the exit code is 0 if nothing failed."""
-    for name in "learning-rate", "kill":
-        exam.results[name].verdict = passed()
-        exam.results[name].reproduced = ""
-    assert main([*command, "--json"]) == 0
+    """`--json` prints the answers and the exit code. It is 3 if nothing failed
+    and a question has no answer, and 0 if everything that applies passed."""
+    without_failures(exam)
+    assert main([*command, "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
     assert found["passed"] == 3
+    assert found["exit_code"] == 3
+    assert found["unanswered"] == ["kill-during-save"]
     answers = [q["answer"] for q in found["questions"]]
     assert answers == [r.verdict.answer for r in exam.results.values()]
+    exam.results["kill-during-save"].verdict = passed()
+    assert main(command) == 0
+    assert "everything that applies passed" in capsys.readouterr().out
 
 
-def test_what_failed_once_is_no_success(command: list[str], exam: Exam) -> None:
+def test_what_failed_once_is_no_success(
+    command: list[str], exam: Exam, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A question that failed in one of its tries is called neither passed nor
-    failed, and the exit code is 1 all the same."""
-    for name in "learning-rate", "kill":
-        exam.results[name].verdict = passed()
-        exam.results[name].reproduced = ""
+    failed. The exit code is 1 all the same, and the report says what was seen
+    and where its files are."""
+    without_failures(exam)
     exam.results["kill-during-save"].reproduced = "1 of 2"
     assert main(command) == 1
-    exam.results["kill-during-save"].reproduced = ""
-    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "Seen, 1 of 2 times: unreached" in said
+    assert "Left in there" in said
+
+
+@pytest.fixture
+def under_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., list[str]]:
+    """A command whose exam has these scenarios."""
+
+    def asked(*scenarios: Scenario) -> list[str]:
+        monkeypatch.setattr(examining, "SCENARIOS", [*scenarios])
+        monkeypatch.chdir(tmp_path)
+        Path("a.py").write_text("def command(launch): return []")
+        return ["exam", "a.py", "--folder", "runs", "--badge", "b.svg"]
+
+    return asked
+
+
+def test_verdicts_are_told_as_they_arrive(
+    under_way: Callable[..., list[str]],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Each verdict is a line on stderr as soon as its scenario is over, with
+    its number, how many there are, and the time left. A failed prerequisite
+    has no number."""
+    told: list[str] = []
+
+    def later(_: Bench) -> dict[str, Verdict]:
+        told.extend(capfd.readouterr().err.splitlines())
+        return {"hang": passed()}
+
+    first = stopped(resumes_latest=failed("from step 4"))
+    only = ["--only", "order", "hang"]
+    command = under_way(first, Scenario(later, ("hang",)))
+    assert main([*command, *only]) == 1
+    assert len(told) == 2
+    assert told[0].startswith("needed for others: resumes-latest failed: from")
+    assert told[1].startswith("1 of 2: order passed (about ")
+    said = capfd.readouterr()
+    assert said.err == "2 of 2: hang passed\n"
+
+
+@pytest.mark.parametrize("code", [130, 143])
+def test_an_interrupted_exam_prints_what_it_has(
+    under_way: Callable[..., list[str]],
+    capsys: pytest.CaptureFixture[str],
+    code: int,
+) -> None:
+    """Ctrl-C and SIGTERM end the exam. It prints the results so far after one
+    line that says so, and writes what was asked for; the exit code is that of
+    the signal."""
+
+    def ends(_: Bench) -> dict[str, Verdict]:
+        raise KeyboardInterrupt if code == 130 else SystemExit(code)
+
+    first, _ = scenario({"kill": failed("bad"), "order": passed()})
+    assert main(under_way(first, Scenario(ends, ("hang",)))) == code
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == (
+        f"Exit code {code}: interrupted after 2 of {len(BY_ID)} questions; 1"
+        " question failed: kill."
+    )
+    assert any(line.startswith("kill") for line in said[1:])
+    assert Path("b.svg").exists()
+
+
+def test_a_batch_that_ranks_can_share(
+    under_way: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three ranks cannot share 16 samples. The message names a batch that they
+    can share, and with it epochs have six steps all the same."""
+    launches: list[Launch] = []
+
+    def run(bench: Bench) -> dict[str, Verdict]:
+        launches.append(bench.launch)
+        return {"hang": passed()}
+
+    command = [*under_way(Scenario(run, ("hang",))), "--ranks", "3"]
+    assert main(command) == 2
+    assert "--batch 18 would fit" in capsys.readouterr().err
+    assert main([*command, "--batch", "18", "--only", "hang"]) == 0
+    assert [(one.global_batch, one.samples) for one in launches] == [(18, 108)]
 
 
 def test_questions_become_tests(
@@ -440,6 +643,42 @@ def test_questions_become_tests(
     assert asked == [
         {"reproducible", "learning-rate", "ema", "kill-during-save"}
     ]
+
+
+def ended(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *words: str
+) -> pytest.RunResult:
+    """How the plugin's tests end, of a trainer that loses its optimizer's
+    state, and whose hang was not examined."""
+    lost = stopped(
+        optimizer=failed("lost"), final_weights=Verdict("not run", "see above")
+    )
+    unrun, _ = scenario({"hang": Verdict("not run", "it never came")})
+    monkeypatch.setattr(examining, "SCENARIOS", [lost, unrun])
+    path = pytester.makepyfile(a="def command(launch): return []")
+    return pytester.runpytest_inprocess(
+        "-p", "lockstep.exam.pytest_plugin", "--exam", str(path), "-p",
+        "no:cacheprovider", str(path), *words,
+    )  # fmt: skip
+
+
+def test_a_test_without_an_answer_warns_or_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question that was not run is skipped with a warning, or fails if the
+    option says so. If a prerequisite that was not chosen failed, it fails."""
+    ran = ended(pytester, monkeypatch, "-k", "hang")
+    ran.assert_outcomes(skipped=1, deselected=len(QUESTIONS) - 1)
+    ran.stdout.fnmatch_lines("*UserWarning: hang not run: it never came")
+    fail = "-k", "hang", "--exam-unanswered", "fail"
+    ran = ended(pytester, monkeypatch, *fail)
+    ran.assert_outcomes(failed=1, deselected=len(QUESTIONS) - 1)
+    ran = ended(pytester, monkeypatch, "-k", "final-weights")
+    ran.assert_outcomes(failed=1, deselected=len(QUESTIONS) - 1)
+    ran.stdout.fnmatch_lines("optimizer: lost")
+    both = "-k", "final-weights or optimizer"
+    ran = ended(pytester, monkeypatch, *both)
+    ran.assert_outcomes(failed=1, skipped=1, deselected=len(QUESTIONS) - 2)
 
 
 def test_what_cannot_be_examined_is_launched_once(

@@ -132,6 +132,14 @@ def test_a_failure_that_follows_says_from_how_much() -> None:
         assert tables.sign({"answer": "failed", "same_as": causes}) == shown
 
 
+def test_an_answer_that_hides_a_danger_is_no_answer() -> None:
+    """A question that does not apply because something dangerous happened is
+    shown as unanswered, and otherwise as not applicable."""
+    one = {"answer": "not applicable", "same_as": []}
+    assert tables.sign({**one, "danger": "samples repeat"}) == "?"
+    assert tables.sign({**one, "danger": ""}) == tables.sign(one) == "–"
+
+
 @pytest.mark.parametrize("path", ADAPTERS, ids=name)
 def test_an_adapter_is_short_and_says_whom_it_launches(path: Path) -> None:
     """At most sixty lines, and what it lacks is a question or a feature."""

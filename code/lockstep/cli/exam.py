@@ -18,6 +18,7 @@ def exam(
     adapter: tyro.conf.Positional[str],
     only: Only = (),
     ranks: int = 2,
+    batch: int = 16,
     seed: int = 0,
     python: str = sys.executable,
     limit: float = LIMIT,
@@ -28,63 +29,81 @@ def exam(
 ) -> int:
     """Examine how a trainer resumes: on real processes, as a black box.
 
-    Exit code 0: nothing failed. 1: something did, if only in one of its tries.
-    2: it could not be examined.
+    Each verdict appears on stderr as it arrives, and the report on stdout at
+    the end. Ctrl-C and SIGTERM end the exam and print the report so far.
+
+    Exit code 0: everything that applies passed. 1: a question failed, if only
+    in one of its tries. 2: the trainer could not be examined. 3: nothing
+    failed, but a question was not run, or does not apply for a reason that
+    hides a danger. 130 or 143: Ctrl-C or SIGTERM ended the exam.
 
     Args:
-        adapter: a Python file, or a module, that says how it is launched.
-        only: ask these questions, and those that they stand on.
-        ranks: how many processes train.
-        seed: of the runs, and of what is drawn at random.
-        python: the interpreter of the trainer's environment.
-        limit: seconds that one launch of it may take.
-        folder: where it is run, a new one, or that of an earlier exam, which is
-            cleared; what failed is left there.
-        json: print the results for machines.
-        html: write a report as one page.
-        badge: write a badge as an SVG.
+        adapter: Python file, or module, that says how the trainer is launched.
+        only: Questions to ask, with those that they stand on.
+        ranks: Processes that train.
+        batch: Samples of each step, over all ranks.
+        seed: Seed for the runs and for the exam's random choices.
+        python: Interpreter of the trainer's environment.
+        limit: Seconds that one launch may take.
+        folder: New folder for the runs, or an earlier exam's, which is
+            cleared. Run directories of failures stay there.
+        json: Print the results for machines.
+        html: File for a report as one page.
+        badge: File for a badge as an SVG.
     """
     from lockstep.exam import report
     from lockstep.exam.adapter import AdapterError, Launch, load
     from lockstep.exam.bench import ExamError
     from lockstep.exam.examine import examine
 
-    told, said = Console(stderr=True), Console(highlight=False, soft_wrap=True)
-    launch = Launch(Path(), ranks=ranks, seed=seed, python=python)
-    # As Ctrl-C does: it ends the launch that is under way.
+    told = Console(stderr=True, highlight=False, soft_wrap=True)
+    launch = Launch(
+        Path(), ranks=ranks, global_batch=batch, seed=seed, python=python
+    )
+    # As Ctrl-C does, SIGTERM ends the launch that is under way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         for written in html, badge:
             if written:
                 written.parent.mkdir(parents=True, exist_ok=True)
         with told.status("…") as status:
-
-            def tell(asked: str) -> None:
-                if told.is_terminal:
-                    status.update(asked)
-                else:
-                    print(asked, file=sys.stderr)
-
-            found = examine(
-                load(adapter),
-                folder.resolve(),
-                launch,
-                frozenset(only),
-                tell,
-                limit,
+            progress = report.Streamed(
+                lambda line: told.print(line, markup=False),
+                status.update if told.is_terminal else lambda _: None,
             )
+            try:
+                found = examine(
+                    load(adapter),
+                    folder.resolve(),
+                    launch,
+                    frozenset(only),
+                    progress,
+                    limit,
+                )
+            except (KeyboardInterrupt, SystemExit) as signaled:
+                if not progress.exam:
+                    raise
+                found = progress.exam
+                found.interrupted = (
+                    128 + signal.SIGTERM
+                    if isinstance(signaled, SystemExit)
+                    else 128 + signal.SIGINT
+                )
     except (AdapterError, ExamError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if json:
-        print(dumps(found.as_json()))
+        code = {"exit_code": found.exit_code, "unanswered": found.unanswered}
+        print(dumps(code | found.as_json()))
     else:
+        said = Console(highlight=False, soft_wrap=True)
+        said.print(report.conclusion(found), markup=False)
         Console(highlight=False).print(report.table(found))
         for line in report.failures(found):
             said.print(line, markup=False)
-        said.print(report.summary(found))
+        said.print(report.summary(found), markup=False)
     if html:
         html.write_text(report.page(found))
     if badge:
         badge.write_text(report.badge(found))
-    return 0 if found.sound else 1
+    return found.exit_code

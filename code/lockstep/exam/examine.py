@@ -1,6 +1,6 @@
 """Hold an exam: disturb, judge, and do again what failed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,20 +25,42 @@ class Exam:
     date: str
     seconds: float = 0.0
     results: dict[str, Result] = field(default_factory=dict)
+    # The questions that were to be asked. `results` may also have others, whose
+    # failure leaves one of these without an answer.
+    asked: frozenset[str] = frozenset()
+    interrupted: int = 0  # the exit code, if a signal ended the exam early
 
     def count(self, answer: str) -> int:
-        """How many questions got this answer."""
+        """Count the questions with this answer."""
         verdicts = (r.verdict for r in self.results.values())
         return sum(verdict.answer == answer for verdict in verdicts)
 
     @property
-    def sound(self) -> bool:
-        """Whether nothing failed, in any of the tries."""
-        return not any(result.reproduced for result in self.results.values())
+    def failed(self) -> list[str]:
+        """The questions that failed, if only in one of their tries."""
+        return [name for name, r in self.results.items() if r.reproduced]
+
+    @property
+    def unanswered(self) -> list[str]:
+        """The questions that were not run, or do not apply for a reason that
+        hides a danger."""
+        return [
+            name
+            for name, result in self.results.items()
+            if result.verdict.unanswered and not result.reproduced
+        ]
+
+    @property
+    def exit_code(self) -> int:
+        """0: everything that applies passed. 1: something failed. 3: nothing
+        failed, but a question is unanswered. Else that of a signal."""
+        if self.interrupted:
+            return self.interrupted
+        return 1 if self.failed else 3 if self.unanswered else 0
 
     @property
     def causes(self) -> int:
-        """Failures that no other explains."""
+        """The number of failures that no other failure explains."""
         return sum(
             r.verdict.answer == "failed" and not r.same_as
             for r in self.results.values()
@@ -51,6 +73,7 @@ class Exam:
             "trainer": self.trainer,
             "date": self.date,
             "ranks": launch.ranks,
+            "global_batch": launch.global_batch,
             "seed": launch.seed,
             "seconds": round(self.seconds),
             "passed": self.count("passed"),
@@ -60,60 +83,108 @@ class Exam:
         }
 
 
+class Progress:
+    """Follows an exam while it is held. This one does nothing."""
+
+    def begins(self, exam: Exam) -> None:
+        """`exam` gets its results from now on, and keeps them if it is
+        interrupted."""
+
+    def asks(self, what: str) -> None:
+        """These questions are asked now."""
+
+    def answered(self, result: Result, number: int, left: float) -> None:
+        """A question has an answer, as the `number`th of those to be asked.
+        `left`: seconds that the others may take, judged by those so far."""
+
+
 def examine(
     adapter: Adapter,
     folder: Path,
     launch: Launch,
     only: frozenset[str] = frozenset(),
-    tell: Callable[[str], None] = lambda _: None,
+    progress: Progress | None = None,
     limit: float = LIMIT,
 ) -> Exam:
     """Ask `adapter`'s trainer all questions, or `only` some.
 
-    `folder` is where it is run, a new one, or that of an earlier exam, which is
-    cleared; what failed stays there. `tell` gets what is being done now.
-    `limit`: seconds that a launch may take. Raises ExamError if it does not
-    even run undisturbed, and AdapterError if one of `only`, or of what it
-    lacks, is no question.
+    The exam runs in `folder`, which is new, or has an earlier exam, which is
+    cleared; run directories of failures stay there. `progress` follows it.
+    `limit`: seconds that a launch may take. Of the questions that were left
+    out, the results have those that failed and leave others without an answer.
+    Raises ExamError if the trainer does not even run undisturbed, and
+    AdapterError if one of `only`, or of what it lacks, isn't a question.
     """
     only = frozenset(map(current, only))
     lacks = {current(name): why for name, why in adapter.lacks.items()}
     adapter = replace(adapter, lacks=lacks)
     names = ", ".join(BY_ID)
     for name in only - {*BY_ID}:
-        raise AdapterError(f"{name!r} is no question; they are {names}")
-    for name in {*adapter.lacks} - {*BY_ID, STOP, SAVE_EVERY}:
+        raise AdapterError(f"{name!r} isn't a question; the questions: {names}")
+    for name in {*lacks} - {*BY_ID, STOP, SAVE_EVERY}:
         raise AdapterError(
             f"{name!r} is nothing that a trainer may lack; these are {STOP},"
             f" {SAVE_EVERY} and the questions {names}"
         )
-    if SAVE_EVERY in adapter.lacks:
+    if SAVE_EVERY in lacks:
         launch = replace(launch, save_every=EPOCH)
-    if launch.ranks < 1 or launch.global_batch % launch.ranks:
-        raise ExamError(
-            f"{launch.ranks} ranks cannot share a batch of"
-            f" {launch.global_batch}; 1, 2, 4, 8 and 16 can"
-        )
-    begun = monotonic()
+    batch = launch.global_batch
+    if launch.ranks < 1 or batch < 1 or batch % launch.ranks:
+        raise ExamError(cannot_share(launch.ranks, batch))
+    launch = replace(launch, samples=EPOCH * batch)
+    begun, progress = monotonic(), progress or Progress()
     today = datetime.now(UTC).date().isoformat()
-    exam = Exam(adapter.name, launch, today)
+    exam = Exam(adapter.name, launch, today, asked=only or frozenset(BY_ID))
+    wanted = exam.asked.union(*map(prerequisites, exam.asked))
+    progress.begins(exam)
     bench = Bench(adapter, folder, launch, limit)
-    wanted = only or frozenset(BY_ID)
-    for scenario in needed(only):
-        tell(", ".join(scenario.questions))
-        known = {
-            name
-            for name, result in exam.results.items()
-            if result.verdict.answer == "failed"
-        }
-        for result in answers(bench, scenario, tell, known, wanted):
-            exam.results[result.question.id] = result
-    settle(exam.results)
-    order = [q.id for q in QUESTIONS if q.id in wanted & exam.results.keys()]
-    exam.results = {name: exam.results[name] for name in order}
-    exam.seconds = monotonic() - begun
-    bench.clear()
+    found: dict[str, Result] = {}
+    failures: set[str] = set()
+    scenarios = [*needed(only)]
+    try:
+        for done, scenario in enumerate(scenarios, 1):
+            progress.asks(", ".join(scenario.questions))
+            for result in answers(bench, scenario, progress, failures, wanted):
+                found[result.question.id] = result
+            failures |= {
+                n for n, r in found.items() if r.verdict.answer == "failed"
+            }
+            settle(found)
+            told = {*exam.results}
+            exam.results = shown(found, exam.asked, wanted)
+            exam.seconds = monotonic() - begun
+            left = exam.seconds / done * (len(scenarios) - done)
+            number = len(told & exam.asked)
+            for name in [n for n in exam.results if n not in told]:
+                number += name in exam.asked
+                progress.answered(exam.results[name], number, left)
+    finally:
+        exam.seconds = monotonic() - begun
+        bench.clear()
     return exam
+
+
+def cannot_share(ranks: int, batch: int) -> str:
+    """Say which ranks can share this batch, and which batch these ranks."""
+    said = f"{ranks} ranks cannot share a batch of {batch}"
+    if ranks < 1 or batch < 1:
+        return said
+    able = [str(n) for n in range(1, batch + 1) if batch % n == 0]
+    fits = -(-batch // ranks) * ranks
+    return f"{said}; {', '.join(able)} can, and --batch {fits} would fit"
+
+
+def prerequisites(name: str) -> frozenset[str]:
+    """The questions whose failure leaves this one without an answer."""
+    scenario = next((s for s in SCENARIOS if name in s.questions), None)
+    found = {"reproducible"} if scenario and scenario.compares else set()
+    if name in (*ASPECTS, "ema"):
+        found |= {"reproducible", "resumes-latest"}
+    if name == "order":
+        found.add("exactly-once")
+    if name == "final-weights":
+        found |= {*ASPECTS, "ema"}
+    return frozenset(found - {name})
 
 
 def needed(only: frozenset[str]) -> Iterator[Scenario]:
@@ -123,6 +194,19 @@ def needed(only: frozenset[str]) -> Iterator[Scenario]:
         first = {"reproducible", "resumes-latest"} & {*scenario.questions}
         if not only or first or only & {*scenario.questions}:
             yield scenario
+
+
+def shown(
+    found: dict[str, Result], asked: frozenset[str], wanted: frozenset[str]
+) -> dict[str, Result]:
+    """The results of the questions that were `asked`, and of the other `wanted`
+    ones those that failed, in the exam's order."""
+    return {
+        q.id: found[q.id]
+        for q in QUESTIONS
+        if q.id in found
+        and (q.id in asked or (q.id in wanted and found[q.id].reproduced))
+    }
 
 
 @dataclass
@@ -139,7 +223,7 @@ class Attempts:
 def answers(
     bench: Bench,
     scenario: Scenario,
-    tell: Callable[[str], None],
+    progress: Progress,
     failures: set[str],
     wanted: frozenset[str],
 ) -> Iterator[Result]:
@@ -150,7 +234,7 @@ def answers(
     if scenario.compares and "reproducible" in failures:
         done.prevented = DIFFER
     elif ask:
-        done = attempt(bench, scenario, ask, tell, failures, wanted)
+        done = attempt(bench, scenario, ask, progress, failures, wanted)
     for name in scenario.questions:
         if name in lacks:
             yield Result(BY_ID[name], Verdict("not applicable", lacks[name]))
@@ -167,7 +251,7 @@ def attempt(
     bench: Bench,
     scenario: Scenario,
     ask: list[str],
-    tell: Callable[[str], None],
+    progress: Progress,
     failures: set[str],
     wanted: frozenset[str],
 ) -> Attempts:
@@ -194,7 +278,8 @@ def attempt(
         ]
         if not again or number == TIMES:
             break
-        tell(f"{', '.join(again)}, once more: {number + 1} of {TIMES}")
+        tried = f"once more: {number + 1} of {TIMES}"
+        progress.asks(f"{', '.join(again)}, {tried}")
     return done
 
 
@@ -224,9 +309,10 @@ def judged(
 
 
 def settle(results: dict[str, Result]) -> None:
-    """Say of each failure which others explain it: those that ask for what
-    differs, or an earlier one that differs in the same at the end. (That a
-    launch does not go on has many reasons.)"""
+    """Name for each failure the others that explain it: those that ask for
+    what differs, or an earlier one with the same difference at the end. (That
+    a launch does not resume has many reasons.) A failure with differences of
+    its own tells the first of them."""
     failures = {n for n, r in results.items() if r.verdict.answer == "failed"}
     seen: dict[frozenset[str], str] = {}
     for name in [q.id for q in QUESTIONS if q.id in failures]:
@@ -235,13 +321,14 @@ def settle(results: dict[str, Result]) -> None:
         own = frozenset(why) - failures
         compares = name in ASPECTS or why.keys() - {"resumes-latest"}
         if "reproducible" in failures and name != "reproducible" and compares:
-            result.verdict = Verdict("not run", DIFFER)
+            result.verdict, result.reproduced = Verdict("not run", DIFFER), ""
         elif why and not own:
             result.same_as = tuple(sorted(why))
         elif own in seen and result.verdict.at_the_end:
             result.same_as = (seen[own],)
         elif own:
-            told = "; ".join(why[n] for n in why if n in own)
-            result.verdict.said = result.verdict.where + told
+            first, *others = [q.id for q in QUESTIONS if q.id in own]
+            also = f" (also different: {', '.join(others)})" if others else ""
+            result.verdict.said = result.verdict.where + why[first] + also
             if result.verdict.at_the_end:
                 seen[own] = name

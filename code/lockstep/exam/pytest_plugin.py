@@ -1,22 +1,24 @@
 """The exam as tests: `pytest -p lockstep.exam.pytest_plugin --exam adapter.py`.
 
-Each question is a test of its own. What does not apply is skipped with its
-reason, and `-k` chooses.
+Each question is a separate test, and `-k` chooses by its name or former name. A
+question that does not apply is skipped with its reason. A question without an
+answer is skipped with a warning, or fails by `--exam-unanswered fail`.
 """
 
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import pytest
 
 from .adapter import LIMIT, AdapterError, Launch, load, located
 from .bench import ExamError
-from .examine import Exam, examine
+from .examine import Exam, examine, prerequisites
 from .questions import BY_ID, FORMER, QUESTIONS, Question
-from .report import failures
+from .report import failures, seen
 
 FORMERLY = {n: {old for old in FORMER if FORMER[old] == n} for n in BY_ID}
 
@@ -26,6 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("exam", "examine how a trainer resumes")
     group.addoption("--exam", metavar="ADAPTER", action="append", default=[])
     group.addoption("--exam-ranks", metavar="N", type=int, default=2)
+    group.addoption("--exam-batch", metavar="N", type=int, default=16)
+    group.addoption(
+        "--exam-unanswered", choices=("warn", "fail"), default="warn"
+    )
     group.addoption("--exam-python", metavar="PATH", default=sys.executable)
     group.addoption(
         "--exam-limit", metavar="SECONDS", type=float, default=LIMIT
@@ -82,7 +88,10 @@ class Adapter(pytest.File):
         is not launched again for each."""
         option = self.config.getoption
         launch = Launch(
-            Path(), ranks=option("--exam-ranks"), python=option("--exam-python")
+            Path(),
+            ranks=option("--exam-ranks"),
+            global_batch=option("--exam-batch"),
+            python=option("--exam-python"),
         )
         # Adapters of one name, and processes of pytest-xdist, apart.
         path = hashlib.sha256(bytes(self.path)).hexdigest()[:8]
@@ -114,15 +123,18 @@ class Asked(pytest.Item):
     def runtest(self) -> None:
         exam = self.parent.exam()  # type: ignore[union-attr]
         result = exam.results[self.name]
-        if result.verdict.answer == "failed":
-            alone = Exam(exam.trainer, exam.launch, exam.date)
-            alone.results[self.name] = result
-            said = "\n".join(failures(alone)) or result.verdict.said
-            raise FailedError(said)
+        needed = prerequisites(self.name) - exam.asked
+        if broken := needed.intersection(exam.failed):
+            raise FailedError(told(exam, broken))
         if result.reproduced:
-            raise FailedError(result.verdict.said)
+            raise FailedError(told(exam, {self.name}))
+        said = f"{result.verdict.answer}: {seen(result)}"
+        if result.verdict.unanswered:
+            if self.config.getoption("--exam-unanswered") == "fail":
+                raise FailedError(said)
+            warnings.warn(f"{self.name} {said}", stacklevel=1)
         if result.verdict.answer != "passed":
-            pytest.skip(f"{result.verdict.answer}: {result.verdict.said}")
+            pytest.skip(said)
 
     def repr_failure(self, info: pytest.ExceptionInfo, *_: object) -> str:
         """Without a traceback, which would be ours."""
@@ -130,3 +142,11 @@ class Asked(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, None, str]:
         return self.path, None, f"exam: {self.question.title}"
+
+
+def told(exam: Exam, names: Set[str]) -> str:
+    """What these failed questions of an exam show."""
+    alone = Exam(exam.trainer, exam.launch, exam.date)
+    alone.results = {n: exam.results[n] for n in sorted(names)}
+    lines = [f"{n}: {seen(r)}" for n, r in alone.results.items()]
+    return "\n".join([*lines, "", *failures(alone)])

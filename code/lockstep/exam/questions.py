@@ -212,6 +212,11 @@ class Verdict:
     # What may still be wrong although the question has no answer.
     danger: str = ""
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether it was not run, or does not apply for a dangerous reason."""
+        return self.answer == "not run" or bool(self.danger)
+
 
 @dataclass
 class Result:

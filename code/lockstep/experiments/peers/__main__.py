@@ -16,6 +16,7 @@ import tyro
 from lockstep.exam.adapter import Launch, load
 from lockstep.exam.examine import examine
 from lockstep.exam.questions import BY_ID, current
+from lockstep.exam.report import Streamed, conclusion
 from lockstep.experiments.peers import tables
 from lockstep.experiments.provenance import about, gpu, write
 
@@ -146,9 +147,8 @@ def examined(
     launch = Launch(Path(), ranks=ranks, python=python)
     name = f"runs-{adapter.parent.name}-{adapter.stem}"
     folder = (FOLDER / name).resolve()
-    exam = examine(load(adapter), folder, launch, only, print)
-    for result in exam.results.values():
-        print(result.question.id, result.verdict.answer, result.verdict.said)
+    exam = examine(load(adapter), folder, launch, only, Streamed(print))
+    print(conclusion(exam))
     return without_paths(exam.as_json(), folder, python)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
+from lockstep.exam.cures import CURES
 from lockstep.exam.questions import BY_ID, QUESTIONS, SEVERITIES
 from lockstep.experiments.markdown import sections, table
 
@@ -217,8 +218,8 @@ def tables(home: Path) -> str:
         "faults": json.loads(campaign.read_text())["faults"],
     }
     parts = (
-        questions, exact, choose, summary, often, matrix, after, kinds, four,
-        on_gpu, gpu, faults, machine,
+        questions, cures, exact, choose, summary, often, matrix, after, kinds,
+        four, on_gpu, gpu, faults, machine,
     )  # fmt: skip
     return sections(found, *parts) + "\n".join(
         f"<!-- --8<-- [start:{one.folder}] -->\n{told(one)}"
@@ -233,6 +234,8 @@ def sign(one: dict[str, Any] | None) -> str:
         return " "
     if causes := {*one["same_as"]}:
         return SIGNS["dropout" if causes <= DROPOUT else "follows"]
+    if one.get("danger"):
+        return SIGNS["not run"]  # a reason that may hide a failure
     return SIGNS[one["answer"]]
 
 
@@ -247,6 +250,17 @@ def questions(_: dict[str, Any]) -> str:
         lines.append(table(head, rows, "---"))
         lines.append("\n")
     return "".join(lines)
+
+
+def cures(_: dict[str, Any]) -> str:
+    """The usual cause of each failure, and the piece that cures it."""
+    rows = [
+        [", ".join(f"`{q}`" for q in cure.questions if q in BY_ID), cure.cause,
+         cure.piece]
+        for cure in CURES
+        if {*cure.questions} & {*BY_ID}
+    ]  # fmt: skip
+    return table(["fails", "usual cause", "cure"], rows, "---")
 
 
 def summary(found: dict[str, Any]) -> str:
