@@ -163,6 +163,39 @@ def test_parts_of_weights_are_not_looked_for_on_other_ranks(
     assert not b.asked
 
 
+def test_other_micro_batches_must_train_on_the_same_samples(
+    tmp_path: Path,
+) -> None:
+    """`micro-batch` asks for half as many samples in a forward pass. It applies
+    to an adapter that reads the setting, is not run where forward passes stay
+    as they were, and fails where a step gets other samples."""
+
+    class Passes(Scripted):
+        def undisturbed(self, **_: object) -> Any:
+            return lineage(passes(launched(0, STEPS), 2))
+
+    def passes(ended: Ended, size: int, **other: Any) -> Ended:
+        for steps in ended.ranks.values():
+            sizes = (size,) * (2 // size)
+            steps[:] = [s._replace(passes=sizes, **other) for s in steps]
+        return ended
+
+    b = Passes(tmp_path, went_on(8))
+    found = scenarios.micro_batch(b)["micro-batch"]
+    assert found.said == "its command doesn't use launch.micro_batch"
+    b.adapter = replace(b.adapter, command=lambda launch: [launch.micro_batch])
+    for ended, answer, said in (
+        (passes(went_on(8), 1), "passed", "2 to 1 samples a forward pass"),
+        (passes(went_on(8), 2), "not run", "does its command pass"),
+        (passes(went_on(8), 1, ids=(9, 9)), "failed", "trained on once more"),
+        (passes(went_on(4), 1), "failed", "it went on from step 4"),
+    ):
+        b.script = [ended]
+        found = scenarios.micro_batch(b)["micro-batch"]
+        assert (found.answer, said in found.said) == (answer, True), found
+    assert b.asked[-1]["micro_batch"] == 1
+
+
 def test_an_uneven_epoch_has_to_be_gone_through(tmp_path: Path) -> None:
     """A run that ends early has repeated nothing, and is no good sign."""
     b = Scripted(tmp_path, launched(0, 6))

@@ -48,6 +48,7 @@ class Step(NamedTuple):
     scale: float | None  # of the gradient scaler
     skips: int = 0  # steps that the scaler skipped just before this one
     earlier: int = 0  # the same, in the launch that this one's goes on from
+    passes: tuple[int, ...] = ()  # samples in each of its forward passes
 
     def random(self, generators: Container[int]) -> tuple[str, ...]:
         """The states of these `generators` that it went in with."""
@@ -166,6 +167,7 @@ class Launching:
         step = Step(
             skipped, tuple(said["ids"]), said["before"], said.get("after", ""),
             tuple(said.get("norms", ())), tuple(said["drew"]), said["scale"],
+            passes=tuple(said.get("passes", ())),
         )  # fmt: skip
         with self.lock:
             self.ended.world = max(self.ended.world, said["world"])

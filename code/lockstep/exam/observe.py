@@ -78,6 +78,7 @@ class Observer:
         self.model, self.optimizer = model, optimizer
         self.ids, self.states = ids, states
         self.pending: list[int] = []  # trained on, but in no step yet
+        self.passes: list[int] = []  # how many of them in each forward pass
         self.before: dict[str, Any] = {}
         self.entering: dict[str, Any] = {}
         self.drew: set[int] = set()  # from which generators
@@ -116,7 +117,9 @@ class Observer:
                     for name, state in self.states.items()
                 },
             }
+        before = len(self.pending)
         self.pending += [int(i) for i in self.ids(*args, **kwargs)]
+        self.passes.append(len(self.pending) - before)
         self.random = random_states()
 
     def on_output(self, module: nn.Module, *_: Any) -> None:
@@ -175,12 +178,13 @@ class Observer:
     def tell(self, event: str, **more: Any) -> None:
         """Send what was trained on; then do as the examiner says."""
         ids, self.pending = self.pending, []
+        passes, self.passes = self.passes, []
         before, self.entering = self.before | self.entering, {}
         rank, world = who()
         scale = self.scaler and self.scaler.get_scale()
         record = {
             "event": event, "rank": rank, "world": world,
-            "ids": ids, "drew": sorted(self.drew),
+            "ids": ids, "passes": passes, "drew": sorted(self.drew),
             "before": before,
             "scale": scale, **more,
         }  # fmt: skip

@@ -117,6 +117,13 @@ QUESTIONS = [
         "A position counted per rank points to other samples on more ranks.",
     ),
     Question(
+        "micro-batch",
+        "With other micro-batches and the same global batch every sample is"
+        " still used once",
+        "silent",
+        "A position counted in micro-batches points to other samples.",
+    ),
+    Question(
         "torn",
         "After a kill during a save, the next launch works without help",
         "stuck",

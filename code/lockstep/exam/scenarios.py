@@ -7,10 +7,12 @@ trainer that saves after each epoch are stopped at step 12.
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .adapter import reads
 from .bench import SAVE_EVERY, STOP, Bench, ExamError
 from .damage import booby_trap, flip, truncate
 from .launching import Act, Ended
@@ -289,6 +291,51 @@ def resize(b: Bench) -> Verdicts:
     return {"resize": passed(f"{b.launch.ranks} to {ranks} ranks")}
 
 
+def micro_batch(b: Bench) -> Verdicts:
+    """In forward passes of half as many samples, with the same global batch.
+    Samples, rates and what was loaded are compared: sums of other parts are
+    rounded differently."""
+
+    def answer(said: Verdict) -> Verdicts:
+        return {"micro-batch": said}
+
+    was = b.undisturbed()
+    if not reads(b.adapter, b.launch, "micro_batch"):
+        why = "its command doesn't use launch.micro_batch"
+        return answer(Verdict("not applicable", why))
+    usual = max(was.ranks[0][0].passes)
+    size = usual // 2
+    if not size:
+        why = "a forward pass has one sample"
+        return answer(Verdict("not applicable", why))
+    b.begin("stopped")
+    second = b.run(micro_batch=size)
+    now = lineage(b.stopped, second)
+    if refused(now, second):
+        why = f"it refuses another micro-batch: {second.last_words}"
+        return answer(Verdict("not applicable", why))
+    if trouble := went_on(now, second, b.middle):
+        return answer(trouble)
+    seen = {
+        n for steps in second.ranks.values() for s in steps for n in s.passes
+    }
+    if max(seen) > size:
+        why = (
+            f"asked for forward passes of {size} samples, it had some of"
+            f" {max(seen)}: does its command pass `micro_batch` on?"
+        )
+        return answer(Verdict("not run", why))
+    unlike = differences(was, now, exact=False)
+    for aspect in ("length", "exactly-once", "rate", "optimizer"):
+        if aspect in unlike:
+            return answer(failed(unlike[aspect], aspect))
+    both = zip(was.batches(), now.batches(), strict=True)
+    for k, (then, here) in enumerate(both, 1):
+        if sorted(chain(*then)) != sorted(chain(*here)):
+            return answer(failed(f"step {k} has other samples", "order"))
+    return answer(passed(f"{usual} to {size} samples a forward pass"))
+
+
 def in_parts(run: Lineage) -> bool:
     """Whether ranks begin with different weights, as shards are."""
     firsts = [steps[0] for steps in run.ranks.values() if steps]
@@ -493,6 +540,7 @@ SCENARIOS = [
     Scenario(workers, ("workers",), compares=True),
     Scenario(fp16, ("scaler",), compares=True),
     Scenario(resize, ("resize",), compares=True),
+    Scenario(micro_batch, ("micro-batch",), compares=True),
     Scenario(torn, ("torn",), compares=True),
     Scenario(disk, ("disk",), compares=True),
     Scenario(truncated, ("truncated",), compares=True),

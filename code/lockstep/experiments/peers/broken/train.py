@@ -305,6 +305,20 @@ def positions_counted_by_rank() -> None:
     positions(moved)
 
 
+@fails("micro-batch")
+def positions_counted_in_micro_batches() -> None:
+    """The position is counted in micro-batches of all ranks."""
+
+    def moved(cfg: Any, me: Any, n: int, position: int) -> int:
+        path = cfg.run_dir / f"unit-{me.rank}"
+        unit = cfg.micro_batch_size * me.world_size
+        was = int(path.read_text()) if path.exists() else unit
+        path.write_text(str(unit))
+        return position // was * unit
+
+    positions(moved)
+
+
 @fails("torn")
 def blocked_by_what_a_kill_left() -> None:
     """Half a checkpoint is in the way of all launches (silent failure 10)."""
