@@ -189,8 +189,10 @@ class Run:
 
     def own(self) -> dict[str, Any]:
         """What each rank has for itself."""
+        weights = {*dict(self.net.named_parameters())}
+        state = self.net.state_dict().items()
         return {
-            "buffers": dict(self.net.named_buffers()),
+            "buffers": {n: b for n, b in state if n not in weights},
             "random": torch.get_rng_state(),
         }
 
@@ -373,6 +375,9 @@ def sound(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     return fails("", name)
 
 
+put_back, shared = Run.put_back, Run.shared
+
+
 @fails("ema", "average-counter")
 def updates_not_saved() -> None:
     """The average's number of updates isn't part of its state."""
@@ -380,6 +385,89 @@ def updates_not_saved() -> None:
     Average.load_state_dict = lambda self, state: self.net.load_state_dict(
         state["net"]
     )
+
+
+@fails("buffers", "momentum-schedule")
+def momentum_counts_the_launch() -> None:
+    """The running statistics' momentum starts over in each launch."""
+    Run.momentum = lambda self: max(0.02, 0.3 * 0.85**self.here)
+
+
+@fails("sigterm", "sigterm-moments")
+def no_moments_at_sigterm() -> None:
+    """What is saved at SIGTERM lacks the optimizer's state."""
+
+    def hasty(run: Run) -> dict[str, Any]:
+        state = shared(run)
+        if run.told:
+            state["optimizer"]["state"] = {}
+        return state
+
+    Run.shared = hasty
+
+
+@fails("batch", "same-half")
+def ranks_share_a_half() -> None:
+    """All ranks train on the first rank's part of each batch."""
+    Run.mine = lambda self, batch: batch[:: self.world]
+
+
+@fails("scaler", "growth-tracker")
+def tracker_lost() -> None:
+    """The scaler's steps since its last change are not restored."""
+
+    def forgetful(run: Run, state: dict[str, Any], own: dict[str, Any]) -> None:
+        scaler = state["scaler"] | {"_growth_tracker": 0}
+        put_back(run, state | {"scaler": scaler}, own)
+
+    Run.put_back = forgetful
+
+
+@fails("resize", "resize-moments")
+def moments_dropped_on_other_ranks() -> None:
+    """At a different world size the moments start over."""
+
+    def forgetful(run: Run, state: dict[str, Any], own: dict[str, Any]) -> None:
+        put_back(run, state, own)
+        if state["world"] != run.world:
+            run.optimizer.state.clear()
+
+    Run.shared = lambda self: shared(self) | {"world": self.world}
+    Run.put_back = forgetful
+
+
+@sound("lazy-buffer")
+def table_filled_by_each_forward() -> None:
+    """A table that isn't saved is filled by each forward pass."""
+    prepare, forward = Net.__init__, Net.forward
+
+    def with_table(net: Net) -> None:
+        prepare(net)
+        net.register_buffer("table", torch.zeros(FEATURES), persistent=False)
+
+    def filling(net: Net, rows: Tensor) -> Tensor:
+        table = net.get_buffer("table")
+        table.copy_(torch.linspace(0.9, 1.1, FEATURES))
+        return forward(net, rows * table)
+
+    Net.__init__ = with_table  # type: ignore[method-assign]
+    Net.forward = filling  # type: ignore[method-assign]
+
+
+@sound("two-views")
+def each_sample_twice() -> None:
+    """Each sample passes the model twice a step, as in R-Drop."""
+    loss = Run.loss
+    Run.loss = lambda self, rows, classes: loss(
+        self, torch.cat([rows, rows]), torch.cat([classes, classes])
+    )
+
+
+@sound("zero-rate")
+def rate_of_zero() -> None:
+    """The learning rate of every fourth step is 0."""
+    rate = Run.rate
+    Run.rate = lambda self: 0.0 if self.taken % 4 == 3 else rate(self)
 
 
 if __name__ == "__main__":
