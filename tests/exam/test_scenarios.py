@@ -421,10 +421,10 @@ def test_the_step_of_a_kill_is_drawn_once(tmp_path: Path) -> None:
     """So that a failure that hangs on it is seen again."""
     b = Scripted(tmp_path, launched(0, 10), went_on(8))
     for _ in range(3):
-        b.script = [launched(0, 10), went_on(8)]
-        scenarios.kill(b)
+        b.script = [launched(0, 10), launched(8, 18), went_on(16)]
+        assert scenarios.kill(b)["kill"].said == "from step 8, 16"
     acts = [asked["acts"] for asked in b.asked if asked["acts"]]
-    assert len({*acts}) == 1
+    assert len({*acts}) == 2  # in two epochs
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:

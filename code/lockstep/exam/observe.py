@@ -79,6 +79,7 @@ class Observer:
         self.ids, self.states = ids, states
         self.pending: list[int] = []  # trained on, but in no step yet
         self.passes: list[int] = []  # how many of them in each forward pass
+        self.pause = 0  # before this forward pass of a step, tell and wait
         self.before: dict[str, Any] = {}
         self.entering: dict[str, Any] = {}
         self.drew: set[int] = set()  # from which generators
@@ -117,6 +118,9 @@ class Observer:
                     for name, state in self.states.items()
                 },
             }
+        if self.pause == len(self.passes) + 1:
+            self.pause = 0
+            self.ask({"event": "paused", "rank": who()[0]})
         before = len(self.pending)
         self.pending += [int(i) for i in self.ids(*args, **kwargs)]
         self.passes.append(len(self.pending) - before)
@@ -188,11 +192,16 @@ class Observer:
             "before": before,
             "scale": scale, **more,
         }  # fmt: skip
+        self.ask(record)
+
+    def ask(self, record: dict[str, Any]) -> None:
+        """Send something to the examiner, and do as it answers."""
         try:
             self.connection.sendall(json.dumps(record).encode() + b"\n")
             order = self.next_order()
             if order["do"] == "hang":
                 self.next_order()  # none comes: the examiner ends this process
+            self.pause = order.get("pause", 0)
             obey(order)
         except (OSError, ValueError):  # the examiner is gone
             os._exit(LEFT_ALONE)
@@ -208,12 +217,15 @@ class Observer:
 
 def obey(order: dict[str, Any]) -> None:
     """Go on; or write no file of more than so many bytes, and be refused (as
-    by a full disk) or killed in the middle of the write."""
-    if order["do"] in ("refuse", "tear"):
+    by a full disk), killed in the middle of the write, or held in it."""
+    if order["do"] in ("refuse", "tear", "stall"):
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        if order["do"] == "tear":  # by libc: any thread may ask it
+        libc = ctypes.CDLL(None)  # any thread may ask it
+        if order["do"] == "tear":
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            ctypes.CDLL(None).signal(int(signal.SIGXFSZ), 0)
+            libc.signal(int(signal.SIGXFSZ), 0)
+        elif order["do"] == "stall":  # the handler waits for another signal
+            libc.signal(int(signal.SIGXFSZ), libc.pause)
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["bytes"], hard))
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from .adapter import reads
 from .bench import SAVE_EVERY, STOP, Bench, ExamError
-from .damage import booby_trap, flip, truncate
+from .damage import booby_trap, files, flip, truncate
 from .launching import Act, Ended
 from .lineage import Lineage, differences, ends_of_epochs, lineage
 from .questions import Verdict
@@ -59,6 +59,7 @@ def undisturbed(b: Bench) -> Verdicts:
     was = b.undisturbed()
     if not (b.folder / "finished").exists():  # of the run that is compared
         b.keep("finished")
+        b.last_save = b.ended[-1].saved(0) if b.ended else 0
     b.begin()
     now = lineage(b.run())
     found: Verdicts = {}
@@ -189,18 +190,21 @@ def boundary(b: Bench) -> Verdicts:
 
 
 def kill(b: Bench) -> Verdicts:
-    """Drawn from the steps that neither save nor follow a save, since a save
-    in the background takes a moment; nor come after one at an epoch's end,
-    which `boundary` asks, if there are others."""
-    every = b.launch.save_every
+    """In two epochs. The first step is drawn from those that neither save nor
+    follow a save, since a save in the background takes a moment; nor come after
+    one at an epoch's end, which `boundary` asks, if there are others. The
+    second one is the last step of the run."""
+    every, last = b.launch.save_every, b.launch.steps
     at = [
         k
-        for k in range(every + 2, b.launch.steps)
+        for k in range(every + 2, last - every)
         if k % every > 1 and (b.by_epochs or k // every * every % EPOCH)
     ]
     drawn = Random(b.launch.seed).choice(at)
     first = b.begun(Act(drawn, "kill"))
-    return {"kill": same_end(b, b.undisturbed(), [first, b.run()], 1)}
+    second = b.run(Act(last - drawn // every * every, "kill"))
+    ends = [first, second, b.run()]
+    return {"kill": same_end(b, b.undisturbed(), ends, 1)}
 
 
 def twice(b: Bench) -> Verdicts:
@@ -433,55 +437,141 @@ def pickle(b: Bench) -> Verdicts:
 
 
 def torn(b: Bench) -> Verdicts:
-    """Killed while it writes the second checkpoint."""
-    return {"torn": cut_off(b, "tear")}
+    """Killed up to four times in one run, each time during a save: in the
+    middle of a large file, between two files, before one rank has written, and
+    before the last file."""
+    b.begin("stopped")
+    sizes = [path.stat().st_size for path in b.newest()]
+    every, last = b.launch.save_every, b.launch.ranks - 1
+    small = beyond_logs(b, sizes)
+    strikes: dict[str, Callable[[int], Act]] = {
+        "in the middle of a file": lambda save: Act(
+            save - 1, "tear", None, sizes[0] // 2
+        ),
+        "between two files": lambda save: Act(save, "between", None, files=2),
+    }
+    if last:
+        strikes[f"before rank {last} had written"] = lambda save: Act(
+            save - 1, "stall", last, small
+        )
+    if len(sizes) > 2:
+        strikes["before the last file"] = lambda save: Act(
+            save, "between", None, files=len(sizes)
+        )
+    ends: list[Ended] = []
+    struck = ""
+    for how, strike in strikes.items():
+        # At the second save of the run, or the first one of a later launch.
+        save = every if ends else 2 * every
+        act, launch = strike(save), b.run if ends else b.begun
+        ends.append(launch(act, Act(save + 2, "kill"), patience=b.limit))
+        if verdict := stuck(b, ends, every, struck):
+            return {"torn": verdict}
+        if act.do in ends[-1].acted and ends[-1].code:
+            struck = f"after a kill {how} of a save: "
+        elif not ends[-1].code:  # it came to its end
+            if struck:
+                break
+            ends.clear()
+    if not struck:
+        why = "its writer was not reached: a process that began before"
+        return {"torn": Verdict("not run", why)}
+    if ends[-1].code:
+        ends.append(b.run())
+        if verdict := stuck(b, ends, every, struck):
+            return {"torn": verdict}
+    return {"torn": same_end(b, b.undisturbed(), ends, every)}
+
+
+def stuck(
+    b: Bench, ends: list[Ended], at_least: int, struck: str
+) -> Verdict | None:
+    """What is wrong with how the newest launch began, if anything is; `struck`
+    says what had been done to the one before."""
+    if ends[-1].out_of_time:
+        return failed(f"{struck}it hung: {b.steps[-1]}")
+    trouble = resumed(ends, at_least)
+    if trouble:
+        trouble.where = struck
+        trouble.said = struck + trouble.said
+    return trouble
+
+
+def beyond_logs(b: Bench, sizes: list[int]) -> int:
+    """A size that no file outside checkpoints has, but one of a checkpoint's
+    has that is as small as can be: `sizes` are those, the largest first."""
+    inside = {
+        path
+        for saved in b.adapter.checkpoints(b.run_dir)
+        for path in files(saved)
+    }
+    others = [
+        path.stat().st_size
+        for path in b.run_dir.rglob("*")
+        if path.is_file() and path not in inside
+    ]
+    logs = max(others, default=0)
+    small = [size for size in sizes if size // 2 > logs]
+    return (small or sizes[:1])[-1] // 2
 
 
 def disk(b: Bench) -> Verdicts:
-    """No room from the second checkpoint on, until the next launch."""
-    return {"disk": cut_off(b, "refuse")}
-
-
-def cut_off(b: Bench, how: str) -> Verdict:
-    """From the second save on no file may grow beyond half of the largest that
-    was saved before; then a launch that may write again."""
+    """No room from the second checkpoint on: no file may grow beyond half of
+    the largest that was saved before. Then a launch that may write again."""
     b.begin("stopped")
     largest = b.newest()[0].stat().st_size
     every = b.launch.save_every
-    act = Act(2 * every - 1, how, None, largest // 2)
+    act = Act(2 * every - 1, "refuse", None, largest // 2)
     first = b.begun(act, patience=b.limit)
     if not first.acted:
-        return Verdict("not run", f"it did not come to step {act.step}")
+        why = f"it did not come to step {act.step}"
+        return {"disk": Verdict("not run", why)}
     if first.out_of_time:
-        return failed(f"it hung: {b.steps[-1]}")
+        return {"disk": failed(f"it hung: {b.steps[-1]}")}
     now = lineage(first, second := b.run())
     if (now.start.step or 0) > every:
         why = "its writer was not reached: a process that began before"
-        return Verdict("not run", why)
-    return same_end(b, b.undisturbed(), [first, second], every)
+        return {"disk": Verdict("not run", why)}
+    ends = [first, second]
+    return {"disk": same_end(b, b.undisturbed(), ends, every)}
 
 
 def sigterm(b: Bench) -> Verdicts:
-    """Three times, since ranks that hear of it one after the other may part."""
-    for _ in range(3):
-        verdict = terminated(b)
+    """Three times, since ranks that hear of it one after the other may part:
+    after a step and, where gradients are accumulated, within one."""
+    how, within = accumulating(b)
+    for before in (0, within, 0):
+        verdict = terminated(b, how, before)
         if verdict.answer != "passed":
             break
     return {"sigterm": verdict}
 
 
-def terminated(b: Bench) -> Verdict:
+def accumulating(b: Bench) -> tuple[dict[str, Any], int]:
+    """What a launch must be told to take several forward passes a step, and
+    before which of them there is something to lose; 0 if it takes only one."""
+    passes = b.undisturbed().ranks[0][0].passes
+    if len(passes) > 1:
+        return {}, len(passes)
+    share = b.launch.global_batch // b.launch.ranks
+    if share > 1 and reads(b.adapter, b.launch, "micro_batch"):
+        return {"micro_batch": share // 2}, 2
+    return {}, 0
+
+
+def terminated(b: Bench, how: dict[str, Any], before: int) -> Verdict:
     """Where nothing else would be saved. Steps take half a second then."""
     at = (EPOCH if b.by_epochs else b.middle) - 1
     never = 10 * b.launch.steps
-    first = b.begun(Act(at, "terminate"), patience=GRACE, save_every=never)
+    act = Act(at, "terminate", None if before else 0, before=before)
+    first = b.begun(act, patience=GRACE, save_every=never, **how)
     if not first.acted:
         return Verdict("not run", f"it did not come to step {at}")
     if first.out_of_time:
         return failed("30 s later it was still running")
     if len(first.steps) >= b.launch.steps:
         return failed("it took no notice, and trained on")
-    now = lineage(first, second := b.run(save_every=never))
+    now = lineage(first, second := b.run(save_every=never, **how))
     last = first.steps[-1]
     unknown = now.start.trained and now.start.step is None
     if unknown and last.after == last.before["weights"]:
@@ -492,7 +582,10 @@ def terminated(b: Bench) -> Verdict:
         return failed(said) if b.goes_on else failed(said, "goes-on")
     if trouble := went_on(now, second, at):
         return trouble
-    return passed(f"saved at step {now.start.step}, told at step {at}")
+    said = f"saved at step {now.start.step}, told at step {at}"
+    if before:
+        said += f", before forward pass {before} of the next"
+    return passed(said)
 
 
 def hang(b: Bench) -> Verdicts:
@@ -522,6 +615,13 @@ def finished(b: Bench) -> Verdicts:
         said = f"it trained {len(ended.steps)} more steps"
         why = "goes-on" if anew else "length"
         return {"finished": failed(said, why)}
+    if ended.steps and (now.start.step or 0) < b.last_save:
+        said = (
+            f"it took {len(ended.steps)} steps once more, from step"
+            f" {now.start.step}, though the checkpoint of step {b.last_save} is"
+            f" there{by_name(now.start.step or 0, b.last_save)}"
+        )
+        return {"finished": failed(said)}
     unlike = differences(was, now, exact(b))
     if unlike:
         return {"finished": unlike_was(unlike)}
@@ -610,9 +710,31 @@ def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
         return failed(said, "goes-on")
     if after < at_least:
         said = f"it went on from step {after}, where {at_least} was due"
+        said += by_name(after, at_least)
         if after and after % EPOCH == 0:
             said += says_so("saves after whole epochs only", SAVE_EVERY)
         return failed(said, "goes-on")
+    return None
+
+
+def by_name(after: int, newest: int) -> str:
+    """A guess, where an older checkpoint was loaded."""
+    if after and str(after) > str(newest):
+        return f" (compared as text, {after} comes after {newest})"
+    return ""
+
+
+def resumed(ends: list[Ended], at_least: int) -> Verdict | None:
+    """What is wrong with where one of the launches in a row went on, if
+    anything is. Each has to go on from the newest checkpoint that was
+    published, and from `at_least`."""
+    now = Lineage()
+    for k, ended in enumerate(ends):
+        now.add(ended)
+        if k and (trouble := went_on(now, ended, at_least)):
+            return trouble
+        after = (now.start.step or 0) if k else 0
+        at_least = max(at_least, ended.saved(after))
     return None
 
 
@@ -620,11 +742,9 @@ def same_end(
     b: Bench, was: Lineage, ends: list[Ended], at_least: int
 ) -> Verdict:
     """Whether launches in a row come to the end of the undisturbed run."""
-    now = Lineage()
-    for k, ended in enumerate(ends):
-        now.add(ended)
-        if k and (trouble := went_on(now, ended, at_least)):
-            return trouble
+    if trouble := resumed(ends, at_least):
+        return trouble
+    now = lineage(*ends)
     unlike = differences(was, now, exact(b))
     if unlike:
         return unlike_was(unlike)
