@@ -147,7 +147,7 @@ def test_parts_of_weights_are_not_looked_for_on_other_ranks(
     for rank in 2, 3:
         four.ranks[rank] = [s._replace(ids=()) for s in four.ranks[0]]
     b = Scripted(tmp_path, four)
-    assert scenarios.resize(b)["resize"].said == "2 to 4 ranks"
+    assert scenarios.resize(b)["resize"].said.startswith("2 to 4 ranks")
     assert scenarios.resize(b)["resize"].answer == "passed"
     two = Scripted(tmp_path / "2", went_on(8))
     assert "it ran on 2" in scenarios.resize(two)["resize"].said
@@ -306,7 +306,7 @@ def test_a_scale_that_does_not_fall_is_made_to(tmp_path: Path) -> None:
         said = scenarios.fp16(b)["scaler"]
         assert said.answer == answer, said
         assert [asked.get("overflows", 0) for asked in b.asked] == [2, 0]
-    assert "scale 8.0, not 4.0" in said.said
+    assert "scale 8, not 4" in said.said
 
 
 def test_what_is_not_seeded_is_named(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_one_that_saves_after_epochs_is_examined(tmp_path: Path) -> None:
     }
     assert exam.results["goes-on"].verdict.said == "from step 12"
     assert exam.results["exactly-once"].verdict.said == "96 samples an epoch"
-    assert "scale 8.0, not 2.0" in exam.results["scaler"].verdict.said
+    assert "scale 8, not 2" in exam.results["scaler"].verdict.said
 
 
 @pytest.mark.weekly

@@ -48,6 +48,8 @@ class Step(NamedTuple):
     scale: float | None  # of the gradient scaler
     skips: int = 0  # steps that the scaler skipped just before this one
     earlier: int = 0  # the same, in the launch that this one's goes on from
+    left: dict[str, str] | None = None  # digests of what else came out
+    scaler: dict[str, Any] | None = None  # the gradient scaler's whole state
 
     def random(self, generators: Container[int]) -> tuple[str, ...]:
         """The states of these `generators` that it went in with."""
@@ -166,6 +168,7 @@ class Launching:
         step = Step(
             skipped, tuple(said["ids"]), said["before"], said.get("after", ""),
             tuple(said.get("norms", ())), tuple(said["drew"]), said["scale"],
+            left=said.get("left"), scaler=said["scaler"],
         )  # fmt: skip
         with self.lock:
             self.ended.world = max(self.ended.world, said["world"])

@@ -12,9 +12,10 @@ from random import Random
 from typing import Any, NamedTuple
 
 from .bench import SAVE_EVERY, STOP, Bench, ExamError
+from .comparison import compare_resized, differences
 from .damage import booby_trap, flip, truncate
 from .launching import Act, Ended
-from .lineage import Lineage, differences, ends_of_epochs, lineage
+from .lineage import Lineage, ends_of_epochs, joined, lineage, views
 from .questions import Verdict
 
 EPOCH = 6  # steps
@@ -52,6 +53,16 @@ def unlike_was(unlike: dict[str, str], at_the_end: bool = True) -> Verdict:
     return Verdict("failed", said, unlike, at_the_end=at_the_end)
 
 
+def without_epochs(why: str = "") -> Verdict:
+    """The answer where no epoch ends: by design, or since samples are wrong."""
+    return Verdict(
+        "not applicable",
+        why or "no epoch ended in the undisturbed run",
+        danger="samples repeat or are missing, unless it draws them with"
+        " replacement",
+    )
+
+
 def undisturbed(b: Bench) -> Verdicts:
     """Two runs, whatever the trainer is."""
     was = b.undisturbed()
@@ -61,18 +72,13 @@ def undisturbed(b: Bench) -> Verdicts:
     now = lineage(b.run())
     found: Verdicts = {}
     unlike = differences(was, now, exact(b))
+    b.repeats = not unlike
     found["repeat"] = failed(unseeded(was, now, unlike)) if unlike else passed()
-    want = b.launch.global_batch
-    sizes = {sum(map(len, batch)) for batch in was.batches()}
-    found["batch"] = (
-        passed(f"{want} samples a step")
-        if sizes == {want}
-        else failed(f"{some(sizes)} samples a step, not {want}")
-    )
+    found["batch"] = whole_batches(was, b.launch.global_batch)
     ends = ends_of_epochs(was)
     if len(ends) < 2:
         why = "no two whole epochs were seen in the undisturbed run"
-        found["reshuffled"] = Verdict("not applicable", why)
+        found["reshuffled"] = without_epochs(why)
     else:
         one, two = was.batches()[: ends[0]], was.batches()[ends[0] : ends[1]]
         found["reshuffled"] = (
@@ -94,6 +100,25 @@ def undisturbed(b: Bench) -> Verdicts:
     return found
 
 
+def whole_batches(was: Lineage, want: int) -> Verdict:
+    """Whether each step trains on so many distinct samples. Each of them may
+    pass the model several times; and some may come twice by chance, where they
+    are drawn with replacement, but not all."""
+    sizes = set()
+    for batch in was.batches():
+        times = Counter(joined(batch))
+        ranks = {frozenset(ids) for ids in batch}
+        shared = min(times.values(), default=0) > 1 or len(ranks) < len(batch)
+        by_chance = times.total() == want and not shared
+        sizes.add(want if by_chance else len(times))
+    if sizes != {want}:
+        return failed(f"{some(sizes)} distinct samples a step, not {want}")
+    said = f"{want} samples a step"
+    if (each := views(was)) > 1:
+        said += f", each of which passes the model {each} times"
+    return passed(said)
+
+
 def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
     """What a trainer that does not repeat itself has most likely not seeded."""
     for rank, steps in was.ranks.items():
@@ -111,9 +136,8 @@ def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
 
 def uneven(b: Bench) -> Verdicts:
     """101 samples in batches of 16 on an even number of ranks."""
-    if not ends_of_epochs(b.undisturbed()):
-        why = "no epoch ended in the undisturbed run"
-        return {"uneven": Verdict("not applicable", why)}
+    if not ends_of_epochs(was := b.undisturbed()):
+        return {"uneven": without_epochs()}
     counts: Counter[int] = Counter()
     b.begin()
     ended = b.run(samples=101, steps=21)
@@ -122,10 +146,10 @@ def uneven(b: Bench) -> Verdicts:
     if (taken := lineage(ended).steps) < 21:
         return {"uneven": failed(f"it ended after {taken} of 21 steps")}
     for k, batch in enumerate(lineage(ended).batches(), 1):
-        counts.update(i for ids in batch for i in ids)
+        counts.update(joined(batch))
         most, least = max(counts.values()), min(counts.values())
         least = least if len(counts) == 101 else 0
-        if most - least > 1:
+        if most - least > views(was):
             said = (
                 f"by step {k}, some of the 101 samples had been seen {most}"
                 f" times and some {least}"
@@ -153,8 +177,7 @@ def stop(b: Bench) -> Verdicts:
     for aspect in ASPECTS:
         found[aspect] = failed(unlike[aspect]) if aspect in unlike else passed()
     if not ends_of_epochs(was):
-        why = "no epoch ended in the undisturbed run"
-        found["exactly-once"] = Verdict("not applicable", why)
+        found["exactly-once"] = without_epochs()
     elif "exactly-once" not in unlike:
         samples = f"{len(was.counts())} samples an epoch"
         found["exactly-once"] = passed(samples)
@@ -179,6 +202,8 @@ def boundary(b: Bench) -> Verdicts:
     """After the last step of an epoch."""
     if EPOCH not in ends_of_epochs(b.undisturbed()):
         why = f"no epoch ended after step {EPOCH} of the undisturbed run"
+        if not ends_of_epochs(b.undisturbed()):
+            return {"boundary": without_epochs()}
         return {"boundary": Verdict("not applicable", why)}
     how = how_to_stop(b, EPOCH)
     was = b.undisturbed(**how)
@@ -246,8 +271,9 @@ def fp16(b: Bench) -> Verdicts:
     if trouble := went_on(now, second, 1):
         return {"scaler": trouble}
     unlike = differences(was, now)
-    if "scaler" in unlike:
-        return {"scaler": failed(unlike["scaler"])}
+    for aspect in ("scaler", "end"):  # what else differs has its question
+        if aspect in unlike:
+            return {"scaler": failed(unlike[aspect])}
     after = now.start.step or 0
     scale = now.ranks[0][after].scale
     return {"scaler": passed(f"scale {scale:.0f} at the restart")}
@@ -260,8 +286,9 @@ def skipped(b: Bench, run: Lineage) -> bool:
 
 
 def resize(b: Bench) -> Verdicts:
-    """On twice the ranks, with the same global batch. Only the samples are
-    compared: other ranks draw other dropout."""
+    """On twice the ranks, with the same global batch. Samples and rates are
+    compared to the end, and states where it resumes: other ranks draw other
+    dropout."""
     was, ranks = b.undisturbed(), 2 * b.launch.ranks
     if b.launch.global_batch % ranks:
         why = f"{ranks} ranks cannot share a batch of {b.launch.global_batch}"
@@ -286,7 +313,12 @@ def resize(b: Bench) -> Verdicts:
     for aspect in ("length", "exactly-once", "rate"):
         if aspect in unlike:
             return {"resize": failed(unlike[aspect], aspect)}
-    return {"resize": passed(f"{b.launch.ranks} to {ranks} ranks")}
+    states, compared = compare_resized(was, now)
+    for aspect, said in states.items():
+        return {"resize": failed(said, aspect)}
+    words = ", ".join(["samples", "rates", "weights", *compared])
+    said = f"{b.launch.ranks} to {ranks} ranks; compared: {words}"
+    return {"resize": passed(said)}
 
 
 def in_parts(run: Lineage) -> bool:
@@ -427,6 +459,7 @@ def terminated(b: Bench) -> Verdict:
     """Where nothing else would be saved. Steps take half a second then."""
     at = (EPOCH if b.by_epochs else b.middle) - 1
     never = 10 * b.launch.steps
+    was = b.undisturbed(save_every=never)
     first = b.begun(Act(at, "terminate"), patience=GRACE, save_every=never)
     if not first.acted:
         return Verdict("not run", f"it did not come to step {at}")
@@ -443,9 +476,13 @@ def terminated(b: Bench) -> Verdict:
     if now.start.step == 0:
         said = f"nothing was saved, and all {at} steps were lost"
         return failed(said) if b.goes_on else failed(said, "goes-on")
-    if trouble := went_on(now, second, at):
-        return trouble
-    return passed(f"saved at step {now.start.step}, told at step {at}")
+    ends = [first, second]
+    trouble = went_on(now, second, at)
+    if b.repeats and not trouble:  # else the end says nothing
+        verdict = same_end(b, was, ends, at)
+        trouble = None if verdict.answer == "passed" else verdict
+    said = f"saved at step {now.start.step}, told at step {at}"
+    return trouble or passed(said)
 
 
 def hang(b: Bench) -> Verdicts:
