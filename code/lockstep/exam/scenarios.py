@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from .bench import SAVE_EVERY, STOP, Bench, ExamError
-from .comparison import compare_resized, differences
+from .comparison import compare_resized, differences, other_weights
 from .damage import booby_trap, flip, truncate
 from .launching import Act, Ended
 from .lineage import Lineage, ends_of_epochs, joined, lineage, views
@@ -186,29 +186,35 @@ def stop(b: Bench) -> Verdicts:
         found["random"] = Verdict("not applicable", why)
     if "exactly-once" in unlike:
         found["order"] = Verdict("not run", "other samples, see exactly-once")
-    if unlike.keys() - {"end"}:
-        why = "other weights are explained by what failed before"
-        found["end"] = Verdict("not run", why)
     states = next(iter(was.ranks.values()))[0].before["states"]
     if states:
         found["ema"] = failed(unlike["ema"]) if "ema" in unlike else passed()
     else:
         why = "its script observes no other state: observe(…, ema=ema)"
         found["ema"] = Verdict("not applicable", why)
+    others, parted = unlike.keys() - {"end"}, other_weights(was, now)
+    if others and (parted or not exact(b) or now.steps != was.steps):
+        why = "other weights are explained by what failed before"
+        found["end"] = Verdict("not run", why)
+    if others and parted:  # states were compared until then
+        for aspect in ("optimizer", "buffers", "ema"):
+            if found[aspect].answer == "passed":
+                until = f"up to step {parted.step}, which left other weights"
+                found[aspect].said = until
     return found
 
 
 def boundary(b: Bench) -> Verdicts:
     """After the last step of an epoch."""
-    if EPOCH not in ends_of_epochs(b.undisturbed()):
+    if not (ends := ends_of_epochs(b.undisturbed())):
+        return {"boundary": without_epochs()}
+    if EPOCH not in ends:
         why = f"no epoch ended after step {EPOCH} of the undisturbed run"
-        if not ends_of_epochs(b.undisturbed()):
-            return {"boundary": without_epochs()}
         return {"boundary": Verdict("not applicable", why)}
     how = how_to_stop(b, EPOCH)
     was = b.undisturbed(**how)
-    ends = [stop_at(b, EPOCH), b.run(**how)]
-    return {"boundary": same_end(b, was, ends, EPOCH)}
+    launches = [stop_at(b, EPOCH), b.run(**how)]
+    return {"boundary": same_end(b, was, launches, EPOCH)}
 
 
 def kill(b: Bench) -> Verdicts:
