@@ -148,8 +148,9 @@ def from_step(k: int, other: dict[str, Any]) -> Lineage:
                 before |= {"buffers": "x", "optimizer": "x", "states": {}}
             elif at == k:
                 before |= other
-            after = f"x{at + 1}" if at >= k else one.after
-            steps[at - 2] = one._replace(before=before, after=after)
+            if at >= k:
+                one = one._replace(after=f"x{at + 1}", left={"filled": "x"})
+            steps[at - 2] = one._replace(before=before)
     return lineage(launched(0, 2), second)
 
 
@@ -171,6 +172,17 @@ def test_later_states_follow_from_other_weights(
     said = differences(WHOLE, from_step(k, other))
     assert [*said] == [question]
     assert f"step {k}, " in said[question] or f"step {k + 1}," in said[question]
+
+
+def test_what_other_samples_did_to_a_state_is_not_named() -> None:
+    """With a learning rate of 0, other random numbers leave the weights as they
+    are, and change the buffers all the same."""
+    second = launched(2, STEPS)
+    for k, name in (0, "random"), (1, "buffers"):
+        one = second.ranks[0][k]
+        second.ranks[0][k] = one._replace(before=one.before | {name: ["r"]})
+    now = lineage(launched(0, 2), second)
+    assert [*differences(WHOLE, now)] == ["random"]
 
 
 def test_the_whole_state_of_the_scaler_is_compared() -> None:
@@ -204,15 +216,22 @@ def with_sizes(ended: Ended, k: int, **sizes: Any) -> Ended:
 
 def test_norms_are_compared_where_bits_may_differ() -> None:
     """On more ranks than two the additions may have another order after a
-    restart, but an average that is 5 % off is none of its effects."""
-    was = lineage(with_sizes(launched(0, STEPS), -1, states={"ema": [100.0]}))
-    for norm, found in (100.5, []), (105.0, ["ema"]):
+    restart, and a norm may be nothing but rounding. But an average that is 5 %
+    off has another cause."""
+    was = lineage(
+        with_sizes(launched(0, STEPS), -1, states={"ema": [100.0, 1e-9]})
+    )
+    for norm, noise, found in (
+        (100.5, 2e-9, []),
+        (105.0, 1e-9, ["ema"]),
+        (100.0, 1.0, ["ema"]),
+    ):
         second = launched(2, STEPS)
         for steps in second.ranks.values():
             for k in range(1, len(steps)):
                 before = steps[k].before | {"weights": "rounded otherwise"}
                 steps[k] = steps[k]._replace(before=before)
-        with_sizes(second, -1, states={"ema": [norm]})
+        with_sizes(second, -1, states={"ema": [norm, noise]})
         now = lineage(launched(0, 2), second)
         assert [*differences(was, now, exact=False)] == found
 
@@ -226,7 +245,7 @@ def test_norms_are_compared_where_bits_may_differ() -> None:
         # Of a sharded state each rank has a part, and its own count of steps.
         (
             [{"m": [3.0], "step": [2.0]}, {"m": [4.0], "step": [2.0]}],
-            [{"m": [x], "step": [2.0]} for x in (3.0, 0.0, 4.0, 0.0)],
+            [{"m": [x], "step": [2.0]} for x in (0.0, 3.0, 0.0, 4.0)],
             True,
         ),
         ([{"m": [3.0]}, {"m": [4.0]}], [{"m": [0.0]}, *3 * [{}]], False),
@@ -295,6 +314,13 @@ def test_other_samples_are_said_in_words(
     other = due._replace(ids=tuple(base + i for i in ids))
     said = other_samples(lineage(run), Pair(5, 0, due, other))
     assert said == (words if base else f"{words}: {named}")
+
+
+def test_samples_of_another_rank_are_said_to_be_that() -> None:
+    """Also where each epoch has one order, so that an earlier step had them."""
+    due, other = (WHOLE.ranks[rank][4] for rank in (0, 1))
+    said = other_samples(WHOLE, Pair(5, 0, due, other))
+    assert said.startswith("the samples of rank 1")
 
 
 def test_numbers_are_rounded_to_what_tells_them_apart() -> None:

@@ -165,7 +165,12 @@ def test_of_steps_that_share_weights_the_one_that_was_due_is_found(
     was, second = lineage(idle(0, STEPS)), idle(4, STEPS)
     assert lineage(idle(0, last), second).starts == [Start(4)]
     assert differences(was, lineage(idle(0, last), second)) == {}
-    assert lineage(idle(0, last), idle(3, STEPS)).starts == [Start(3)]
+    again = idle(3, STEPS)
+    assert lineage(idle(0, last), again).starts == [Start(3)]
+    first = again.ranks[0][0]
+    lost = first.before | {"random": ["r"]}
+    again.ranks[0][0] = first._replace(before=lost)
+    assert lineage(idle(0, last), again).starts == [Start(3)]
     for rank, steps in second.ranks.items():
         lost = {"optimizer": "none", "random": ["r"], "buffers": "none"}
         steps[0] = steps[0]._replace(before=steps[0].before | lost)
@@ -176,9 +181,9 @@ def test_of_steps_that_share_weights_the_one_that_was_due_is_found(
 
 
 def test_weights_that_stay_are_those_of_the_first_step_with_them() -> None:
-    """Where a step changes nothing, as with a learning rate of 0, a launch goes
-    on from the earliest step with its weights. So it does where the exam sees
-    the last step's weights too early, before ZeRO has gathered them."""
+    """A launch that takes a step again whose weights a later step shares goes
+    on from before it. So it does where the exam sees the last step's weights
+    too early, before ZeRO has gathered them."""
     first = launched(0, 3)
     for steps in first.ranks.values():
         steps[2] = steps[2]._replace(after="w2")

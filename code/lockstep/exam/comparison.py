@@ -14,8 +14,9 @@ from .launching import Step
 from .lineage import Lineage, ends_of_epochs
 
 # How far norms may differ, relative to the larger, where ranks add in another
-# order: norms of weights, and of sums in which much cancels.
-WEIGHTS, SUMS = 1e-4, 1e-2
+# order: norms of weights, and of sums in which much cancels. A norm that is a
+# smaller part than NOISE of the largest may be rounding alone.
+WEIGHTS, SUMS, NOISE = 1e-4, 1e-2, 1e-3
 NAMED = 10**6  # a smaller number names a sample; a larger one is its hash
 
 Differ = Callable[[str, str], object]  # a question, and what was seen
@@ -195,7 +196,7 @@ SIZES = {"optimizer": "optimizer", "buffers": "buffers", "states": "ema"}
 def unlike_sizes(a: dict[str, Any], b: dict[str, Any], name: str) -> bool:
     """Whether norms, each kind of which has a name, are far apart."""
     then, here = a.get(name, {}), b.get(name, {})
-    return any(far_apart(then[k], here.get(k, ()), SUMS) for k in then)
+    return any(far_apart(then[k], here.get(k, ()), SUMS, NOISE) for k in then)
 
 
 def other_weights(was: Lineage, now: Lineage) -> Pair | None:
@@ -206,11 +207,15 @@ def other_weights(was: Lineage, now: Lineage) -> Pair | None:
     return None
 
 
-def far_apart(a: Sequence[float], b: Sequence[float], tolerance: float) -> bool:
+def far_apart(
+    a: Sequence[float], b: Sequence[float], tolerance: float, noise: float = 0.0
+) -> bool:
     """Whether any two of these norms differ by more than the order of additions
-    explains."""
+    explains. `noise`: a norm below this part of the largest may be nothing but
+    rounding."""
+    least = noise * max((*a, *b), default=0.0)
     return len(a) != len(b) or any(
-        abs(x - y) > tolerance * max(abs(x), abs(y))
+        abs(x - y) > tolerance * max(x, y, least)
         for x, y in zip(a, b, strict=True)
     )
 

@@ -104,20 +104,19 @@ class Lineage:
         had = [step.before["weights"] for step in mine]
         had += [step.after for step in mine[-1:]]
         found = [k for k, w in enumerate(had) if w == first.before["weights"]]
-        return max(
-            found, key=lambda k: (self.likeness(k, first), k), default=None
-        )
+        return max(found, key=lambda k: self.likeness(k, first), default=None)
 
-    def likeness(self, after: int, first: Step) -> int:
-        """Return how many things agree, less those that differ, if a launch
-        with this `first` step of rank 0 resumed from that step."""
+    def likeness(self, after: int, first: Step) -> tuple[int, int, int]:
+        """Return how well a launch with this `first` step of rank 0 fits one
+        that resumed from that step: the fewest differences come first, then
+        the most that agrees, then the newest step."""
         mine, here = self.ranks[0], first.before | {"ids": first.ids}
         if after < len(mine):
             there = mine[after].before | {"ids": mine[after].ids}
         else:  # the run has not been on from there
             there = mine[-1].left or {}
-        both = there.keys() & here.keys()
-        return sum(1 if there[n] == here[n] else -1 for n in both)
+        same = [there[n] == here[n] for n in there.keys() & here.keys()]
+        return -same.count(False), same.count(True), after
 
     @property
     def steps(self) -> int:
