@@ -40,7 +40,7 @@ def step(k: int, rank: int, **other: Any) -> Step:
         "left": {
             "optimizer": f"o{k + 1}",
             "buffers": f"b{k + 1}",
-            "filled": "f",
+            "filled": {"net.table": [3, "f"]},
         },
     }
     return Step(**fields | other)

@@ -471,6 +471,10 @@ WITH_REPLACEMENT = Random(0)
             lambda *_: tuple(WITH_REPLACEMENT.choices(range(96), k=8)),
             "16 samples a step",
         ),
+        (  # and once both ranks happen to draw the same
+            lambda k, rank: from_96(k, rank if k else 0),
+            "16 samples a step",
+        ),
         (
             lambda k, _: from_96(k, 0),
             "8 distinct samples a step, not 16",

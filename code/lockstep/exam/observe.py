@@ -115,12 +115,12 @@ class Observer:
             }
             saved, _ = buffers(self.model)
             self.before = {
-                "buffers": digest(saved),
+                "buffers": digest(saved.values()),
                 "random": random_states(),
                 "states": {n: digest(state) for n, state in states.items()},
             }
             self.sizes = {
-                "buffers": {"all": norms(saved)},
+                "buffers": {"all": norms(saved.values())},
                 "states": {n: norms(state) for n, state in states.items()},
             }
         self.pending += [int(i) for i in self.ids(*args, **kwargs)]
@@ -163,8 +163,11 @@ class Observer:
                 norms=norms(self.model.parameters()),
                 left={
                     "optimizer": digest(flat(kept(optimizer))),
-                    "buffers": digest(saved),
-                    "filled": digest(filled),
+                    "buffers": digest(saved.values()),
+                    "filled": {
+                        name: [*buffer.shape, digest([buffer])]
+                        for name, buffer in filled.items()
+                    },
                 },
             )
         elif self.stepped not in (None, optimizer) and not self.optimizer:
@@ -301,16 +304,17 @@ def norms(values: Iterable[Any]) -> list[float]:
     return [float(t.double().norm()) for t in tensors]
 
 
-def buffers(model: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
-    """Return a model's buffers: those that a checkpoint holds, and those that
-    it doesn't (`persistent=False`), which a forward pass may fill anew."""
-    saved: list[Tensor] = []
-    others: list[Tensor] = []
-    for module in model.modules():
+def buffers(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return a model's buffers by name: those that a checkpoint holds, and
+    those that it doesn't (`persistent=False`), which a forward pass may fill."""
+    saved: dict[str, Tensor] = {}
+    others: dict[str, Tensor] = {}
+    for path, module in model.named_modules():
         left_out = module._non_persistent_buffers_set
         for name, buffer in module._buffers.items():
             if buffer is not None:
-                (others if name in left_out else saved).append(buffer)
+                where = others if name in left_out else saved
+                where[f"{path}.{name}"] = buffer
     return saved, others
 
 

@@ -102,15 +102,19 @@ def undisturbed(b: Bench) -> Verdicts:
 
 def whole_batches(was: Lineage, want: int) -> Verdict:
     """Whether each step trains on so many distinct samples. Each of them may
-    pass the model several times; and some may come twice by chance, where they
-    are drawn with replacement, but not all."""
-    sizes = set()
+    pass the model several times; and where they are drawn with replacement,
+    some come twice by chance, but not all in most steps, nor for two ranks."""
+    steps, shared = [], 0
     for batch in was.batches():
         times = Counter(joined(batch))
-        ranks = {frozenset(ids) for ids in batch}
-        shared = min(times.values(), default=0) > 1 or len(ranks) < len(batch)
-        by_chance = times.total() == want and not shared
-        sizes.add(want if by_chance else len(times))
+        alike = len({frozenset(ids) for ids in batch}) < len(batch)
+        shared += alike or min(times.values(), default=0) > 1
+        steps.append(times)
+    by_chance = 2 * shared < len(steps)
+    sizes = {
+        want if by_chance and times.total() == want else len(times)
+        for times in steps
+    }
     if sizes != {want}:
         return failed(f"{some(sizes)} distinct samples a step, not {want}")
     said = f"{want} samples a step"
