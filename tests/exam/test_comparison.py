@@ -230,22 +230,15 @@ def with_sizes(ended: Ended, k: int, **sizes: Any) -> Ended:
 
 def test_norms_are_compared_where_bits_may_differ() -> None:
     """On more ranks than two the additions may have another order after a
-    restart, and a norm may be nothing but rounding. But an average that is 5 %
-    off has another cause."""
-    was = lineage(
-        with_sizes(launched(0, STEPS), -1, states={"ema": [100.0, 1e-9]})
-    )
-    for norm, noise, found in (
-        (100.5, 2e-9, []),
-        (105.0, 1e-9, ["ema"]),
-        (100.0, 1.0, ["ema"]),
-    ):
+    restart. But an average that is 5 % off has another cause."""
+    was = lineage(with_sizes(launched(0, STEPS), -1, states={"ema": [100.0]}))
+    for norm, found in (100.5, []), (105.0, ["ema"]):
         second = launched(2, STEPS)
         for steps in second.ranks.values():
             for k in range(1, len(steps)):
                 before = steps[k].before | {"weights": "rounded otherwise"}
                 steps[k] = steps[k]._replace(before=before)
-        with_sizes(second, -1, states={"ema": [norm, noise]})
+        with_sizes(second, -1, states={"ema": [norm]})
         now = lineage(launched(0, 2), second)
         assert [*differences(was, now, exact=False)] == found
 

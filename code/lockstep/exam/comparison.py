@@ -14,9 +14,8 @@ from .launching import Step
 from .lineage import Lineage, ends_of_epochs
 
 # How far norms may differ, relative to the larger, where ranks add in another
-# order: norms of weights, and of sums in which much cancels. A norm that is a
-# smaller part than NOISE of the largest may be rounding alone.
-WEIGHTS, SUMS, NOISE = 1e-4, 1e-2, 1e-3
+# order: norms of weights, and of averages over a run and its samples.
+WEIGHTS, SUMS = 1e-4, 1e-2
 NAMED = 10**6  # a smaller number names a sample; a larger one is its hash
 
 Differ = Callable[[str, str], object]  # a question, and what was seen
@@ -184,23 +183,19 @@ def compare_left(pair: Pair, differ: Differ, last: bool) -> None:
 
 
 def compare_norms(was: Lineage, now: Lineage, differ: Differ) -> None:
-    """Compare the norms of the last step, where bits may differ."""
+    """Compare the norms of the last step, where bits may differ. Moments have
+    shown in the weights by then."""
     for pair in pairs(was, now)[-1]:
         a, b = pair.was.before, pair.now.before
         if far_apart(pair.was.norms, pair.now.norms, WEIGHTS):
             differ("end", f"after {pair.where}: other norms of weights")
-        for name, question in SIZES.items():
-            if unlike_sizes(a.get("sizes", {}), b.get("sizes", {}), name):
-                differ(question, f"{pair.where}: other norms of {name}")
+        for name in ("buffers", "states"):
+            then, here = (one.get("sizes", {}).get(name, {}) for one in (a, b))
+            if any(far_apart(then[k], here.get(k, ()), SUMS) for k in then):
+                differ(SIZES[name], f"{pair.where}: other norms of {name}")
 
 
 SIZES = {"optimizer": "optimizer", "buffers": "buffers", "states": "ema"}
-
-
-def unlike_sizes(a: dict[str, Any], b: dict[str, Any], name: str) -> bool:
-    """Whether norms, each kind of which has a name, are far apart."""
-    then, here = a.get(name, {}), b.get(name, {})
-    return any(far_apart(then[k], here.get(k, ()), SUMS, NOISE) for k in then)
 
 
 def other_weights(was: Lineage, now: Lineage) -> Pair | None:
@@ -211,16 +206,11 @@ def other_weights(was: Lineage, now: Lineage) -> Pair | None:
     return None
 
 
-def far_apart(
-    a: Sequence[float], b: Sequence[float], tolerance: float, noise: float = 0.0
-) -> bool:
+def far_apart(a: Sequence[float], b: Sequence[float], tolerance: float) -> bool:
     """Whether any two of these norms differ by more than the order of additions
-    explains. `noise`: a norm below this part of the largest may be nothing but
-    rounding."""
-    least = noise * max((*a, *b), default=0.0)
+    explains."""
     return len(a) != len(b) or any(
-        abs(x - y) > tolerance * max(x, y, least)
-        for x, y in zip(a, b, strict=True)
+        abs(x - y) > tolerance * max(x, y) for x, y in zip(a, b, strict=True)
     )
 
 

@@ -306,7 +306,7 @@ def norms(values: Iterable[Any]) -> list[float]:
 
 def buffers(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return a model's buffers by name: those that a checkpoint holds, and
-    those that it doesn't (`persistent=False`), which a forward pass may fill."""
+    others (`persistent=False`), which a forward pass may fill."""
     saved: dict[str, Tensor] = {}
     others: dict[str, Tensor] = {}
     for path, module in model.named_modules():
