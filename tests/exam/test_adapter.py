@@ -85,7 +85,7 @@ torch.optim.SGD(model.parameters()).step()
         (["lockstep.nobody"], "error: lockstep.nobody: no such file, and"),
         (["ADAPTER", "--only", "speed"], "'speed' is no question; they are"),
         (["ADAPTER", "--only", "fp16"], "'fp16' is no question; they are"),
-        (["ADAPTER", "--ranks", "3"], "3 ranks cannot share a batch of 16"),
+        (["ADAPTER", "--ranks", "3"], "and 3 ranks can share a batch of 18"),
         (["ADAPTER", "--html", "a.py/r.html"], "error: "),
         (["LACKS"], "'speed' is nothing that a trainer may lack"),
         (["ADAPTER", "--ranks", "0"], "0 ranks cannot share a batch of 16"),

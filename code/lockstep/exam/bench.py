@@ -47,6 +47,7 @@ class Bench:
         self.ended: list[Ended] = []
         self.known: dict[str, Lineage] = {}  # undisturbed runs
         self.stopped = Ended([])  # the launch that left the snapshot
+        self.repeats = True  # whether two undisturbed runs agree
         self.goes_on = False  # from that, at whatever step
         self.unlike: dict[str, str] = {}  # how going on from it differs
         self.last_save = 0  # the newest step that the finished run published

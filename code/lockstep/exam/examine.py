@@ -87,10 +87,8 @@ def examine(
     if SAVE_EVERY in adapter.lacks:
         launch = replace(launch, save_every=EPOCH)
     if launch.ranks < 1 or launch.global_batch % launch.ranks:
-        raise ExamError(
-            f"{launch.ranks} ranks cannot share a batch of"
-            f" {launch.global_batch}; 1, 2, 4, 8 and 16 can"
-        )
+        raise ExamError(who_can_share(launch))
+    launch = replace(launch, samples=EPOCH * launch.global_batch)
     begun = monotonic()
     today = datetime.now(UTC).date().isoformat()
     exam = Exam(adapter.name, launch, today)
@@ -111,6 +109,19 @@ def examine(
     exam.seconds = monotonic() - begun
     bench.clear()
     return exam
+
+
+def who_can_share(launch: Launch) -> str:
+    """What to ask for in place of ranks that cannot share the batch."""
+    ranks, batch = launch.ranks, launch.global_batch
+    said = f"{ranks} ranks cannot share a batch of {batch}"
+    *fewer, most = (n for n in range(1, batch + 1) if batch % n == 0)
+    said += f"; {', '.join(map(str, fewer))} and {most} can" if fewer else ""
+    if ranks < 1:
+        return said
+    # One that twice as many can share too, for `resize`.
+    better = 2 * ranks * max(1, round(batch / (2 * ranks)))
+    return f"{said}, and {ranks} ranks can share a batch of {better}"
 
 
 def needed(only: frozenset[str]) -> Iterator[Scenario]:

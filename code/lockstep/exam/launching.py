@@ -62,6 +62,8 @@ class Step(NamedTuple):
     skips: int = 0  # steps that the scaler skipped just before this one
     earlier: int = 0  # the same, in the launch that this one's goes on from
     passes: tuple[int, ...] = ()  # samples in each of its forward passes
+    left: dict[str, Any] | None = None  # digests of what else came out
+    scaler: dict[str, Any] | None = None  # the gradient scaler's whole state
 
     def random(self, generators: Container[int]) -> tuple[str, ...]:
         """The states of these `generators` that it went in with."""
@@ -227,6 +229,7 @@ class Launching:
             skipped, tuple(said["ids"]), said["before"], said.get("after", ""),
             tuple(said.get("norms", ())), tuple(said["drew"]), said["scale"],
             passes=tuple(said.get("passes", ())),
+            left=said.get("left"), scaler=said["scaler"],
         )  # fmt: skip
         with self.lock:
             self.ended.world = max(self.ended.world, said["world"])

@@ -82,6 +82,7 @@ class Observer:
         self.pause = 0  # before this forward pass of a step, tell and wait
         self.before: dict[str, Any] = {}
         self.entering: dict[str, Any] = {}
+        self.sizes: dict[str, dict[str, list[float]]] = {}  # norms
         self.drew: set[int] = set()  # from which generators
         self.stepped: Optimizer | None = None  # whose step was told
         self.scaler: Any = None
@@ -110,13 +111,19 @@ class Observer:
         if not (module.training and torch.is_grad_enabled()):
             return
         if not self.pending:
+            states = {
+                name: [*flat(state.state_dict())]
+                for name, state in self.states.items()
+            }
+            saved, _ = buffers(self.model)
             self.before = {
-                "buffers": digest(self.model.buffers()),
+                "buffers": digest(saved.values()),
                 "random": random_states(),
-                "states": {
-                    name: digest(flat(state.state_dict()))
-                    for name, state in self.states.items()
-                },
+                "states": {n: digest(state) for n, state in states.items()},
+            }
+            self.sizes = {
+                "buffers": {"all": norms(saved.values())},
+                "states": {n: norms(state) for n, state in states.items()},
             }
         if self.pause == len(self.passes) + 1:
             self.pause = 0
@@ -141,8 +148,9 @@ class Observer:
             self.entering = {"weights": digest(self.model.parameters())}
         if self.optimizer in (None, optimizer):
             self.entering |= {
-                "optimizer": optimizer_digest(optimizer),
+                "optimizer": digest(flat(kept(optimizer))),
                 "rates": [float(g["lr"]) for g in optimizer.param_groups],
+                "sizes": self.sizes | {"optimizer": moments(optimizer)},
             }
 
     def on_stepped(self, optimizer: Optimizer, *_: Any) -> None:
@@ -155,11 +163,19 @@ class Observer:
             # A fused optimizer is called all the same, and skips in its kernel.
             if getattr(optimizer, "found_inf", 0):
                 return
-            weights = [local(p).double() for p in self.model.parameters()]
+            saved, filled = buffers(self.model)
             self.tell(
                 "step",
                 after=digest(self.model.parameters()),
-                norms=[float(w.norm()) for w in weights],
+                norms=norms(self.model.parameters()),
+                left={
+                    "optimizer": digest(flat(kept(optimizer))),
+                    "buffers": digest(saved.values()),
+                    "filled": {
+                        name: [*buffer.shape, digest([buffer])]
+                        for name, buffer in filled.items()
+                    },
+                },
             )
         elif self.stepped not in (None, optimizer) and not self.optimizer:
             mine = {*map(id, self.model.parameters())}
@@ -185,12 +201,12 @@ class Observer:
         passes, self.passes = self.passes, []
         before, self.entering = self.before | self.entering, {}
         rank, world = who()
-        scale = self.scaler and self.scaler.get_scale()
+        scaler = self.scaler and self.scaler.state_dict()
         record = {
             "event": event, "rank": rank, "world": world,
             "ids": ids, "passes": passes, "drew": sorted(self.drew),
             "before": before,
-            "scale": scale, **more,
+            "scale": scaler and scaler["scale"], "scaler": scaler, **more,
         }  # fmt: skip
         self.ask(record)
 
@@ -298,14 +314,43 @@ def flat(value: Any) -> Iterable[Any]:
         yield value
 
 
-def optimizer_digest(optimizer: Optimizer) -> str:
-    """Of what it keeps for each parameter, parameter by parameter."""
-    kept = [
+def norms(values: Iterable[Any]) -> list[float]:
+    """Return the norm of each tensor among these values."""
+    tensors = [local(v) for v in values if isinstance(v, Tensor)]
+    return [float(t.double().norm()) for t in tensors]
+
+
+def buffers(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return a model's buffers by name: those that a checkpoint holds, and
+    others (`persistent=False`), which a forward pass may fill."""
+    saved: dict[str, Tensor] = {}
+    others: dict[str, Tensor] = {}
+    for path, module in model.named_modules():
+        left_out = module._non_persistent_buffers_set
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                where = others if name in left_out else saved
+                where[f"{path}.{name}"] = buffer
+    return saved, others
+
+
+def kept(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """Return what an optimizer keeps for each parameter, in their order."""
+    return [
         optimizer.state.get(p, {})
         for group in optimizer.param_groups
         for p in group["params"]
     ]
-    return digest(flat(kept))
+
+
+def moments(optimizer: Optimizer) -> dict[str, list[float]]:
+    """Return the norms of what an optimizer keeps: by its name, of each
+    parameter in their order."""
+    found: dict[str, list[float]] = {}
+    for state in kept(optimizer):
+        for name, value in state.items():
+            found.setdefault(str(name), []).extend(norms([value]))
+    return found
 
 
 def random_states() -> list[str]:

@@ -183,6 +183,7 @@ class Verdict:
     because: dict[str, str] = field(default_factory=dict)
     where: str = ""  # what `said` begins with: of which file it is true
     at_the_end: bool = False  # it is how a run ended that is compared
+    danger: str = ""  # what may be wrong though nothing was seen to fail
 
 
 @dataclass

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from .adapter import reads
 from .bench import SAVE_EVERY, STOP, Bench, ExamError
+from .comparison import compare_resized, differences, other_weights
 from .damage import booby_trap, files, flip, truncate
 from .launching import Act, Ended
-from .lineage import Lineage, differences, ends_of_epochs, lineage
+from .lineage import Lineage, ends_of_epochs, joined, lineage, views
 from .questions import Verdict
 
 EPOCH = 6  # steps
@@ -54,6 +55,16 @@ def unlike_was(unlike: dict[str, str], at_the_end: bool = True) -> Verdict:
     return Verdict("failed", said, unlike, at_the_end=at_the_end)
 
 
+def without_epochs(why: str = "") -> Verdict:
+    """The answer where no epoch ends: by design, or since samples are wrong."""
+    return Verdict(
+        "not applicable",
+        why or "no epoch ended in the undisturbed run",
+        danger="samples repeat or are missing, unless it draws them with"
+        " replacement",
+    )
+
+
 def undisturbed(b: Bench) -> Verdicts:
     """Two runs, whatever the trainer is."""
     was = b.undisturbed()
@@ -64,18 +75,16 @@ def undisturbed(b: Bench) -> Verdicts:
     now = lineage(b.run())
     found: Verdicts = {}
     unlike = differences(was, now, exact(b))
-    found["repeat"] = failed(unseeded(was, now, unlike)) if unlike else passed()
-    want = b.launch.global_batch
-    sizes = {sum(map(len, batch)) for batch in was.batches()}
-    found["batch"] = (
-        passed(f"{want} samples a step")
-        if sizes == {want}
-        else failed(f"{some(sizes)} samples a step, not {want}")
-    )
+    b.repeats = not unlike
+    found["repeat"] = passed()
+    if unlike:
+        said = found_elsewhere(was, now) or unseeded(was, now, unlike)
+        found["repeat"] = failed(said)
+    found["batch"] = whole_batches(was, b.launch.global_batch)
     ends = ends_of_epochs(was)
     if len(ends) < 2:
         why = "no two whole epochs were seen in the undisturbed run"
-        found["reshuffled"] = Verdict("not applicable", why)
+        found["reshuffled"] = without_epochs(why)
     else:
         one, two = was.batches()[: ends[0]], was.batches()[ends[0] : ends[1]]
         found["reshuffled"] = (
@@ -97,6 +106,42 @@ def undisturbed(b: Bench) -> Verdicts:
     return found
 
 
+def whole_batches(was: Lineage, want: int) -> Verdict:
+    """Whether each step trains on so many distinct samples. Each of them may
+    pass the model several times; and where they are drawn with replacement,
+    some come twice by chance, but not all in most steps, nor for two ranks."""
+    steps, shared = [], 0
+    for batch in was.batches():
+        times = Counter(joined(batch))
+        alike = len({frozenset(ids) for ids in batch}) < len(batch)
+        shared += alike or min(times.values(), default=0) > 1
+        steps.append(times)
+    by_chance = 2 * shared < len(steps)
+    sizes = {
+        want if by_chance and times.total() == want else len(times)
+        for times in steps
+    }
+    if sizes != {want}:
+        return failed(f"{some(sizes)} distinct samples a step, not {want}")
+    said = f"{want} samples a step"
+    if (each := views(was)) > 1:
+        said += f", each of which passes the model {each} times"
+    return passed(said)
+
+
+def found_elsewhere(was: Lineage, now: Lineage) -> str:
+    """Whether the second of two runs has begun with a checkpoint of the first,
+    though its run directory was empty."""
+    said = "the second launch, whose run directory was empty, "
+    where = "a checkpoint of the first lies outside launch.run_dir"
+    if not now.steps:
+        return f"{said}took no step: it seems that {where}"
+    after = was.step_before(now.ranks[0][0])
+    if not after:
+        return ""
+    return f"{said}went on from step {after} of the first: {where}"
+
+
 def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
     """What a trainer that does not repeat itself has most likely not seeded."""
     for rank, steps in was.ranks.items():
@@ -113,24 +158,24 @@ def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
 
 
 def uneven(b: Bench) -> Verdicts:
-    """101 samples in batches of 16 on an even number of ranks."""
-    if not ends_of_epochs(b.undisturbed()):
-        why = "no epoch ended in the undisturbed run"
-        return {"uneven": Verdict("not applicable", why)}
+    """101 samples in batches of 16, say: five more than whole epochs have."""
+    if not ends_of_epochs(was := b.undisturbed()):
+        return {"uneven": without_epochs()}
+    n = b.launch.samples + (b.launch.global_batch // 3 or 1)
     counts: Counter[int] = Counter()
     b.begin()
-    ended = b.run(samples=101, steps=21)
+    ended = b.run(samples=n, steps=21)
     if ended.code:
         return {"uneven": failed(f"{b.steps[-1]}: {ended.last_words}")}
     if (taken := lineage(ended).steps) < 21:
         return {"uneven": failed(f"it ended after {taken} of 21 steps")}
     for k, batch in enumerate(lineage(ended).batches(), 1):
-        counts.update(i for ids in batch for i in ids)
+        counts.update(joined(batch))
         most, least = max(counts.values()), min(counts.values())
-        least = least if len(counts) == 101 else 0
-        if most - least > 1:
+        least = least if len(counts) == n else 0
+        if most - least > views(was):
             said = (
-                f"by step {k}, some of the 101 samples had been seen {most}"
+                f"by step {k}, some of the {n} samples had been seen {most}"
                 f" times and some {least}"
             )
             return {"uneven": failed(said)}
@@ -156,8 +201,7 @@ def stop(b: Bench) -> Verdicts:
     for aspect in ASPECTS:
         found[aspect] = failed(unlike[aspect]) if aspect in unlike else passed()
     if not ends_of_epochs(was):
-        why = "no epoch ended in the undisturbed run"
-        found["exactly-once"] = Verdict("not applicable", why)
+        found["exactly-once"] = without_epochs()
     elif "exactly-once" not in unlike:
         samples = f"{len(was.counts())} samples an epoch"
         found["exactly-once"] = passed(samples)
@@ -166,27 +210,35 @@ def stop(b: Bench) -> Verdicts:
         found["random"] = Verdict("not applicable", why)
     if "exactly-once" in unlike:
         found["order"] = Verdict("not run", "other samples, see exactly-once")
-    if unlike.keys() - {"end"}:
-        why = "other weights are explained by what failed before"
-        found["end"] = Verdict("not run", why)
     states = next(iter(was.ranks.values()))[0].before["states"]
     if states:
         found["ema"] = failed(unlike["ema"]) if "ema" in unlike else passed()
     else:
         why = "its script observes no other state: observe(…, ema=ema)"
         found["ema"] = Verdict("not applicable", why)
+    others, parted = unlike.keys() - {"end"}, other_weights(was, now)
+    if others and (parted or not exact(b) or now.steps != was.steps):
+        why = "other weights are explained by what failed before"
+        found["end"] = Verdict("not run", why)
+    if others and parted:  # states were compared until then
+        for aspect in ("optimizer", "buffers", "ema"):
+            if found[aspect].answer == "passed":
+                until = f"up to step {parted.step}, which left other weights"
+                found[aspect].said = until
     return found
 
 
 def boundary(b: Bench) -> Verdicts:
     """After the last step of an epoch."""
-    if EPOCH not in ends_of_epochs(b.undisturbed()):
+    if not (ends := ends_of_epochs(b.undisturbed())):
+        return {"boundary": without_epochs()}
+    if EPOCH not in ends:
         why = f"no epoch ended after step {EPOCH} of the undisturbed run"
         return {"boundary": Verdict("not applicable", why)}
     how = how_to_stop(b, EPOCH)
     was = b.undisturbed(**how)
-    ends = [stop_at(b, EPOCH), b.run(**how)]
-    return {"boundary": same_end(b, was, ends, EPOCH)}
+    launches = [stop_at(b, EPOCH), b.run(**how)]
+    return {"boundary": same_end(b, was, launches, EPOCH)}
 
 
 def kill(b: Bench) -> Verdicts:
@@ -252,8 +304,9 @@ def fp16(b: Bench) -> Verdicts:
     if trouble := went_on(now, second, 1):
         return {"scaler": trouble}
     unlike = differences(was, now)
-    if "scaler" in unlike:
-        return {"scaler": failed(unlike["scaler"])}
+    for aspect in ("scaler", "end"):  # what else differs has its question
+        if aspect in unlike:
+            return {"scaler": failed(unlike[aspect])}
     after = now.start.step or 0
     scale = now.ranks[0][after].scale
     return {"scaler": passed(f"scale {scale:.0f} at the restart")}
@@ -266,8 +319,9 @@ def skipped(b: Bench, run: Lineage) -> bool:
 
 
 def resize(b: Bench) -> Verdicts:
-    """On twice the ranks, with the same global batch. Only the samples are
-    compared: other ranks draw other dropout."""
+    """On twice the ranks, with the same global batch. Samples and rates are
+    compared to the end, and states where it resumes: other ranks draw other
+    dropout."""
     was, ranks = b.undisturbed(), 2 * b.launch.ranks
     if b.launch.global_batch % ranks:
         why = f"{ranks} ranks cannot share a batch of {b.launch.global_batch}"
@@ -292,52 +346,60 @@ def resize(b: Bench) -> Verdicts:
     for aspect in ("length", "exactly-once", "rate"):
         if aspect in unlike:
             return {"resize": failed(unlike[aspect], aspect)}
-    return {"resize": passed(f"{b.launch.ranks} to {ranks} ranks")}
+    states, compared = compare_resized(was, now)
+    for aspect, said in states.items():
+        return {"resize": failed(said, aspect)}
+    words = ", ".join(["samples", "rates", "weights", *compared])
+    said = f"{b.launch.ranks} to {ranks} ranks; compared: {words}"
+    return {"resize": passed(said)}
 
 
 def micro_batch(b: Bench) -> Verdicts:
     """In forward passes of half as many samples, with the same global batch.
-    Samples, rates and what was loaded are compared: sums of other parts are
-    rounded differently."""
+    Samples and rates are compared to the end, and states where it resumes: sums
+    of other parts are rounded differently."""
+    return {"micro-batch": with_micro_batches(b)}
 
-    def answer(said: Verdict) -> Verdicts:
-        return {"micro-batch": said}
 
+def with_micro_batches(b: Bench) -> Verdict:
+    """The verdict of the stopped run that resumes so."""
     was = b.undisturbed()
     if not reads(b.adapter, b.launch, "micro_batch"):
         why = "its command doesn't use launch.micro_batch"
-        return answer(Verdict("not applicable", why))
-    usual = max(was.ranks[0][0].passes)
-    size = usual // 2
-    if not size:
-        why = "a forward pass has one sample"
-        return answer(Verdict("not applicable", why))
+        return Verdict("not applicable", why)
+    most = max(was.ranks[0][0].passes)
+    usual = min(most, b.launch.global_batch // b.launch.ranks)
+    if not (size := usual // 2):
+        return Verdict("not applicable", "a forward pass has one sample")
     b.begin("stopped")
     second = b.run(micro_batch=size)
     now = lineage(b.stopped, second)
     if refused(now, second):
         why = f"it refuses another micro-batch: {second.last_words}"
-        return answer(Verdict("not applicable", why))
+        return Verdict("not applicable", why)
     if trouble := went_on(now, second, b.middle):
-        return answer(trouble)
-    seen = {
-        n for steps in second.ranks.values() for s in steps for n in s.passes
-    }
-    if max(seen) > size:
+        return trouble
+    if max(second.steps[0].passes) >= most:
         why = (
             f"asked for forward passes of {size} samples, it had some of"
-            f" {max(seen)}: does its command pass `micro_batch` on?"
+            f" {max(second.steps[0].passes)}: does its command pass"
+            " `micro_batch` on?"
         )
-        return answer(Verdict("not run", why))
+        return Verdict("not run", why)
     unlike = differences(was, now, exact=False)
-    for aspect in ("length", "exactly-once", "rate", "optimizer"):
+    for aspect in ("length", "exactly-once", "rate"):
         if aspect in unlike:
-            return answer(failed(unlike[aspect], aspect))
+            return failed(unlike[aspect], aspect)
     both = zip(was.batches(), now.batches(), strict=True)
     for k, (then, here) in enumerate(both, 1):
         if sorted(chain(*then)) != sorted(chain(*here)):
-            return answer(failed(f"step {k} has other samples", "order"))
-    return answer(passed(f"{usual} to {size} samples a forward pass"))
+            return failed(f"step {k} has other samples", "order")
+    states, compared = compare_resized(was, now)
+    for aspect, said in states.items():
+        return failed(said, aspect)
+    words = ", ".join(["samples", "rates", "weights", *compared])
+    said = f"{usual} to {size} samples a forward pass; compared: {words}"
+    return passed(said)
 
 
 def in_parts(run: Lineage) -> bool:
@@ -563,6 +625,7 @@ def terminated(b: Bench, how: dict[str, Any], before: int) -> Verdict:
     """Where nothing else would be saved. Steps take half a second then."""
     at = (EPOCH if b.by_epochs else b.middle) - 1
     never = 10 * b.launch.steps
+    was = b.undisturbed(save_every=never, **how)
     act = Act(at, "terminate", None if before else 0, before=before)
     first = b.begun(act, patience=GRACE, save_every=never, **how)
     if not first.acted:
@@ -580,12 +643,15 @@ def terminated(b: Bench, how: dict[str, Any], before: int) -> Verdict:
     if now.start.step == 0:
         said = f"nothing was saved, and all {at} steps were lost"
         return failed(said) if b.goes_on else failed(said, "goes-on")
-    if trouble := went_on(now, second, at):
-        return trouble
+    ends = [first, second]
+    trouble = went_on(now, second, at)
+    if b.repeats and not trouble:  # else the end says nothing
+        verdict = same_end(b, was, ends, at)
+        trouble = None if verdict.answer == "passed" else verdict
     said = f"saved at step {now.start.step}, told at step {at}"
     if before:
         said += f", before forward pass {before} of the next"
-    return passed(said)
+    return trouble or passed(said)
 
 
 def hang(b: Bench) -> Verdicts:
