@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.cli import main
-from lockstep.exam.adapter import AdapterError, Launch, load
+from lockstep.exam.adapter import AdapterError, Launch, load, reads
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,18 @@ def test_words_become_text_and_checkpoints_have_a_place(
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
     names = [found.name for found in adapter.checkpoints(tmp_path)]
     assert sorted(names) == ["a", "b"]
+
+
+def test_what_a_command_reads_of_a_launch_is_known(tmp_path: Path) -> None:
+    """A question about a setting applies where the command reads that setting,
+    also by way of another adapter's command."""
+    path = tmp_path / "mine.py"
+    path.write_text("def command(launch): return [launch.ranks]")
+    launch = Launch(tmp_path)
+    assert reads(load(path), launch, "ranks")
+    assert not reads(load(path), launch, "micro_batch")
+    theirs = load("lockstep.examples.accelerate_loop_exam")
+    assert reads(theirs, launch, "micro_batch")
 
 
 def test_a_module_is_found_by_its_name() -> None:

@@ -1,8 +1,10 @@
 """A scenario draws from its launches what they show, and no more: scripted
 launches stand in for real ones."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -155,7 +157,7 @@ def test_parts_of_weights_are_not_looked_for_on_other_ranks(
     for rank in 2, 3:
         four.ranks[rank] = [s._replace(ids=()) for s in four.ranks[0]]
     b = Scripted(tmp_path, four)
-    assert scenarios.resize(b)["world-size"].said == "2 to 4 ranks"
+    assert scenarios.resize(b)["world-size"].said.startswith("2 to 4 ranks")
     assert scenarios.resize(b)["world-size"].answer == "passed"
     two = Scripted(tmp_path / "2", went_on(8))
     assert "it ran on 2" in scenarios.resize(two)["world-size"].said
@@ -169,6 +171,56 @@ def test_parts_of_weights_are_not_looked_for_on_other_ranks(
     b.asked.clear()
     assert scenarios.resize(b)["world-size"].answer == "not run"
     assert not b.asked
+
+
+def test_other_micro_batches_must_train_on_the_same_samples(
+    tmp_path: Path,
+) -> None:
+    """`micro-batch` asks for half as many samples in a forward pass. It applies
+    to an adapter that reads the setting, is not run where forward passes stay
+    as they were, and fails where a step gets other samples."""
+
+    class Passes(Scripted):
+        def undisturbed(self, **_: object) -> Any:
+            return lineage(passes(launched(0, STEPS), 2))
+
+    def passes(ended: Ended, size: int, **other: Any) -> Ended:
+        for steps in ended.ranks.values():
+            sizes = (size,) * (2 // size)
+            steps[:] = [s._replace(passes=sizes, **other) for s in steps]
+        return ended
+
+    b = Passes(tmp_path, went_on(8))
+    found = scenarios.micro_batch(b)["micro-batch"]
+    assert found.said == "its command doesn't use launch.micro_batch"
+    b.adapter = replace(b.adapter, command=lambda launch: [launch.micro_batch])
+    for ended, answer, said in (
+        (
+            passes(went_on(8), 1),
+            "passed",
+            "2 to 1 samples a forward pass; compared: samples",
+        ),
+        (passes(went_on(8), 2), "not run", "does its command pass"),
+        (passes(went_on(8), 1, ids=(9, 9)), "failed", "had been left out"),
+        (passes(went_on(4), 1), "failed", "it went on from step 4"),
+    ):
+        b.script = [ended]
+        found = scenarios.micro_batch(b)["micro-batch"]
+        assert (found.answer, said in found.said) == (answer, True), found
+    assert b.asked[-1]["micro_batch"] == 1
+
+
+def test_a_checkpoint_outside_the_run_directory_is_named(
+    tmp_path: Path,
+) -> None:
+    """A second run that takes no step, or goes on from a step of the first,
+    though its directory was empty, found the first one's checkpoint."""
+    for ended, said in (Ended([]), "took no step"), (went_on(16), "step 16 of"):
+        b = Scripted(tmp_path / said[:4], ended)
+        found = scenarios.undisturbed(b)["reproducible"]
+        assert found.answer == "failed"
+        assert said in found.said
+        assert "outside launch.run_dir" in found.said
 
 
 def test_an_uneven_epoch_has_to_be_gone_through(tmp_path: Path) -> None:
@@ -204,6 +256,32 @@ def test_who_draws_nothing_is_not_asked_for_random_states(
     monkeypatch.setattr(b, "undisturbed", lambda: was)
     b.script = [stopped, went_on(8)]
     assert scenarios.stop(b)["rng-state"].answer == "not applicable"
+
+
+def test_states_are_passed_as_far_as_they_were_compared(tmp_path: Path) -> None:
+    """Where weights differ, later states follow, and the verdict says up to
+    where they agreed. Where the weights agree to the end, that is passed."""
+
+    def resumed(**other: Any) -> Ended:
+        ended = launched(8, STEPS)
+        for steps in ended.ranks.values():
+            steps[2] = steps[2]._replace(**other)
+        return ended
+
+    random = step(10, 0).before | {"random": ["r"]}
+    lost = resumed(before=random, after="others")
+    b = Scripted(tmp_path, launched(0, 8), lost)
+    found = scenarios.stop(b)
+    assert found["final-weights"].answer == "not run"
+    for name in "optimizer", "buffers", "ema":
+        assert found[name].answer == "passed"
+        assert "up to step 11" in found[name].said
+    buffers = step(10, 0).before | {"buffers": "others"}
+    b.script = [launched(0, 8), resumed(before=buffers)]
+    found = scenarios.stop(b)
+    assert found["buffers"].answer == "failed"
+    for name in "optimizer", "ema", "final-weights":
+        assert (found[name].answer, found[name].said) == ("passed", "")
 
 
 def test_what_is_so_without_damage_is_no_sign_of_it(tmp_path: Path) -> None:
@@ -291,9 +369,9 @@ def test_one_that_saves_after_epochs_is_asked_there(tmp_path: Path) -> None:
         b.launch = replace(b.launch, seed=seed)
         b.script = [*script]
         assert scenarios.kill(b)["kill"].answer == "passed"
-        (killed,) = b.asked[-2]["acts"]
-        assert killed.step % 6 > 1
-        assert killed.step > 6
+        (killed,), (again,) = (asked["acts"] for asked in b.asked[-3:-1])
+        assert killed.step in range(8, 12)
+        assert again.step == 12  # since step 6: the last one
     why = scenarios.twice(b)["two-restarts"]
     assert (why.answer, why.said) == ("not applicable", "after epochs")
     b.script = [replace(launched(0, 6), code=1, acted=["terminate"])]
@@ -323,7 +401,7 @@ def test_a_scale_that_does_not_fall_is_made_to(tmp_path: Path) -> None:
         said = scenarios.fp16(b)["scaler"]
         assert said.answer == answer, said
         assert [asked.get("overflows", 0) for asked in b.asked] == [2, 0]
-    assert "scale 8.0, not 4.0" in said.said
+    assert "scale 8, not 4" in said.said
 
 
 def test_what_is_not_seeded_is_named(tmp_path: Path) -> None:
@@ -413,10 +491,10 @@ def test_the_step_of_a_kill_is_drawn_once(tmp_path: Path) -> None:
     """So that a failure that hangs on it is seen again."""
     b = Scripted(tmp_path, launched(0, 10), went_on(8))
     for _ in range(3):
-        b.script = [launched(0, 10), went_on(8)]
-        scenarios.kill(b)
+        b.script = [launched(0, 10), launched(8, 18), went_on(16)]
+        assert scenarios.kill(b)["kill"].said == "from step 8, 16"
     acts = [asked["acts"] for asked in b.asked if asked["acts"]]
-    assert len({*acts}) == 1
+    assert len({*acts}) == 2  # in two epochs
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
@@ -438,3 +516,170 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
         with pytest.raises(ExamError, match="another exam is being held"):
             Bench(adapter, tmp_path / "exam", Launch(Path()), 60)
         del b
+
+
+def batched(take: Callable[[int, int], tuple[int, ...]]) -> Ended:
+    """A run in which a rank takes these samples at a step, from 0."""
+    ended = launched(0, STEPS)
+    for rank, steps in ended.ranks.items():
+        for k, one in enumerate(steps):
+            steps[k] = one._replace(ids=take(k, rank))
+    return ended
+
+
+def from_96(k: int, rank: int) -> tuple[int, ...]:
+    """The samples of an epoch of six steps of 16, in order."""
+    return tuple(i % 96 for i in range(16 * k + rank, 16 * k + 16, 2))
+
+
+WITH_REPLACEMENT = Random(0)
+
+
+@pytest.mark.parametrize(
+    ("take", "said"),
+    [
+        (from_96, "16 samples a step"),
+        (
+            lambda k, rank: 2 * from_96(k, rank),
+            "16 samples a step, each of which passes the model 2 times",
+        ),
+        (
+            lambda *_: tuple(WITH_REPLACEMENT.choices(range(96), k=8)),
+            "16 samples a step",
+        ),
+        (  # and once both ranks happen to draw the same
+            lambda k, rank: from_96(k, rank if k else 0),
+            "16 samples a step",
+        ),
+        (
+            lambda k, _: from_96(k, 0),
+            "8 distinct samples a step, not 16",
+        ),
+        (
+            lambda k, rank: 2 * from_96(k, rank)[:4],
+            "8 distinct samples a step, not 16",
+        ),
+        (
+            lambda k, rank: from_96(k, rank)[:4],
+            "8 distinct samples a step, not 16",
+        ),
+    ],
+)
+def test_a_batch_is_counted_in_distinct_samples(
+    take: Callable[[int, int], tuple[int, ...]], said: str, tmp_path: Path
+) -> None:
+    """Two views of a sample are one sample, and so are two ranks' copies of it.
+    Samples drawn with replacement may repeat by chance."""
+    run = batched(take)
+    b = Scripted(tmp_path, run)
+    b.undisturbed = lambda **_: lineage(run)  # type: ignore[method-assign]
+    verdict = scenarios.undisturbed(b)["batch"]
+    assert verdict.said == said
+    assert (verdict.answer == "failed") == ("distinct" in said)
+
+
+def test_a_run_in_which_no_epoch_ends_hides_a_danger(tmp_path: Path) -> None:
+    """Samples repeat or are missing there, unless it is meant so. Where epochs
+    end elsewhere than at the sixth step, nothing is wrong."""
+    run = batched(lambda k, rank: from_96(5 * (k % 7), rank)[: 7 + k % 2])
+    b = Scripted(tmp_path, run)
+    b.undisturbed = lambda **_: lineage(run)  # type: ignore[method-assign]
+    found = scenarios.undisturbed(b) | scenarios.uneven(b)
+    found |= scenarios.boundary(b)
+    parts = replace(run, ranks={}), replace(run, ranks={})
+    for rank, steps in run.ranks.items():
+        for part, own in zip(parts, (steps[:8], steps[8:]), strict=True):
+            part.ranks[rank] = own
+    b.script = [*parts]
+    found |= scenarios.stop(b)
+    for name in "reshuffled", "partial-batch", "epoch-boundary", "exactly-once":
+        assert found[name].answer == "not applicable", name
+        assert "repeat or are missing" in found[name].danger, name
+    of_64 = batched(lambda k, rank: from_96(k % 4, rank))
+    b.undisturbed = lambda **_: lineage(of_64)  # type: ignore[method-assign]
+    verdict = scenarios.boundary(b)["epoch-boundary"]
+    assert (verdict.answer, verdict.danger) == ("not applicable", "")
+
+
+def test_two_views_of_a_sample_are_no_repetition(tmp_path: Path) -> None:
+    """In an epoch of 101 samples, each of which passes the model twice, the
+    counts of samples differ by two within the epoch."""
+    of_101 = launched(0, 21)
+    for rank, steps in of_101.ranks.items():
+        for k, one in enumerate(steps):
+            ids = range(16 * k + 8 * rank, 16 * k + 8 * rank + 8)
+            steps[k] = one._replace(ids=2 * tuple(i % 101 for i in ids))
+    b = Scripted(tmp_path, of_101)
+    run = batched(lambda k, rank: 2 * from_96(k, rank))
+    b.undisturbed = lambda **_: lineage(run)  # type: ignore[method-assign]
+    assert scenarios.uneven(b)["partial-batch"].answer == "passed"
+    b.undisturbed = lambda **_: lineage(batched(from_96))  # type: ignore[method-assign]
+    assert scenarios.uneven(b)["partial-batch"].answer == "failed"
+
+
+def test_what_sigterm_saved_is_compared_to_the_end(tmp_path: Path) -> None:
+    """With an undisturbed run that saves as seldom, if two of those agree."""
+    told = replace(launched(0, 7), code=1, acted=["terminate"])
+    lost = went_on(7, before={"optimizer": "none"})
+    b = Scripted(tmp_path, told, lost)
+    said = scenarios.sigterm(b)["sigterm"]
+    assert said.answer == "failed"
+    assert {*said.because} == {"optimizer"}
+    b.repeats = False
+    b.script = [told, lost] * 3
+    assert scenarios.sigterm(b)["sigterm"].answer == "passed"
+
+
+def test_in_fp16_other_weights_alone_are_the_scalers(tmp_path: Path) -> None:
+    """What else differs has a question; weights that differ with everything
+    else alike have none in half precision."""
+
+    class Fp16(Scripted):
+        def undisturbed(self, **_: object) -> Any:
+            return lineage(scaled(0))
+
+    def scaled(first: int) -> Ended:
+        ended = launched(first, STEPS)
+        for steps in ended.ranks.values():
+            steps[:] = [s._replace(scale=4.0) for s in steps]
+            if not first:
+                steps.insert(1, steps[0]._replace(skipped=True))
+        return ended
+
+    random = {"before": step(8, 1).before | {"random": ["r"]}}
+    for k, (other, answer) in enumerate(
+        (({}, "passed"), ({"after": "others"}, "failed"), (random, "passed"))
+    ):
+        resumed = scaled(8)
+        resumed.ranks[1][0] = resumed.ranks[1][0]._replace(**other)
+        b = Fp16(tmp_path / str(k), scaled(0), resumed, stop="no")
+        assert scenarios.fp16(b)["scaler"].answer == answer
+
+
+def test_lost_moments_are_found_on_other_ranks(tmp_path: Path) -> None:
+    """And the verdict names what was compared."""
+
+    def four(moment: float) -> Ended:
+        ended = replace(went_on(8), world=4)
+        for rank in 2, 3:
+            ended.ranks[rank] = [s._replace(ids=()) for s in ended.ranks[0]]
+        for steps in ended.ranks.values():
+            sizes = {"sizes": {"optimizer": {"exp_avg": [moment]}}}
+            bits = {"optimizer": f"of {moment}"}
+            before = steps[0].before | sizes | bits
+            steps[0] = steps[0]._replace(before=before)
+        return ended
+
+    run = launched(0, STEPS)
+    for steps in run.ranks.values():
+        sizes = {"sizes": {"optimizer": {"exp_avg": [3.0]}}}
+        steps[8] = steps[8]._replace(before=steps[8].before | sizes)
+    b = Scripted(tmp_path, four(3.0))
+    b.undisturbed = lambda **_: lineage(run)  # type: ignore[method-assign]
+    said = scenarios.resize(b)["world-size"]
+    assert said.answer == "passed"
+    assert said.said.endswith("samples, rates, weights, optimizer state")
+    b.script = [four(0.0)]
+    said = scenarios.resize(b)["world-size"]
+    assert said.answer == "failed"
+    assert {*said.because} == {"optimizer"}

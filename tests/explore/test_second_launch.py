@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from lockstep.exam.lineage import NO_STEP, Start, differences, lineage
+from lockstep.exam.comparison import differences
+from lockstep.exam.lineage import NO_STEP, Start, lineage
 from lockstep.explore import second_launch
 from lockstep.explore.settings import read
 from tests.exam.test_lineage import launched

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 LIMIT = 120.0  # seconds that a launch may take
 
@@ -26,6 +27,8 @@ class Launch:
     stop_at: int | None = None  # save after this step, and leave
     save_every: int = 4  # steps from one checkpoint to the next
     global_batch: int = 16  # samples a step, over all ranks
+    micro_batch: int | None = None  # samples in a rank's forward pass; None:
+    # as the trainer likes, with what accumulation the batch then needs
     samples: int = 96  # in the dataset: an epoch is six steps
     workers: int = 0  # loader workers of each rank
     precision: str = "fp32"  # or fp16, with a gradient scaler
@@ -107,6 +110,19 @@ def load(adapter: str | Path) -> Adapter:
             return [Path(found) for found in checkpoints(run_dir)]
 
     return Adapter(path, said.get("name", path.stem), words, saved, lacks)
+
+
+def reads(adapter: Adapter, launch: Launch, setting: str) -> bool:
+    """Whether the adapter's command reads this setting of a launch."""
+    read: set[str] = set()
+
+    class Watched(Launch):
+        def __getattribute__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getattribute__(name)
+
+    adapter.command(Watched(**vars(launch)))
+    return setting in read
 
 
 @contextmanager

@@ -47,8 +47,12 @@ class Bench:
         self.ended: list[Ended] = []
         self.known: dict[str, Lineage] = {}  # undisturbed runs
         self.stopped = Ended([])  # the launch that left the snapshot
+        self.repeats = True  # whether two undisturbed runs agree
         self.goes_on = False  # from that, at whatever step
         self.unlike: dict[str, str] = {}  # how going on from it differs
+        self.last_save = 0  # the newest step that the finished run published
+        self.found = False  # whether the adapter has found a checkpoint
+        self.patient = True  # to wait for checkpoints
         self.clear()
         shutil.rmtree(folder / "failures", ignore_errors=True)  # of another
 
@@ -119,9 +123,12 @@ class Bench:
         }
         try:
             with launching(self.adapter, launch, [*acts], env) as under_way:
+                under_way.patient = self.patient
                 ended = under_way.wait(self.limit, patience)
         except OSError as error:
             raise ExamError(f"it cannot be launched: {error}") from None
+        self.found = self.found or bool(ended.published)
+        self.patient = under_way.patient or self.found
         self.ended.append(ended)
         self.steps.append(f"launched: {shown(ended.words)}")
         if overflows:
@@ -129,7 +136,9 @@ class Bench:
         for act in acts:
             who = "each rank" if act.rank is None else f"rank {act.rank}"
             done = "" if act.do in ended.acted else " (which was never taken)"
-            self.steps.append(f"{act.do}, at step {act.step} of {who}{done}")
+            where = f" (before forward pass {act.before} of the next)"
+            where = f"step {act.step}{where if act.before else ''} of {who}"
+            self.steps.append(f"{act.do}, at {where}{done}")
         taken = {len(steps) for steps in ended.ranks.values()} or {0}
         count = " or ".join(map(str, sorted(taken)))  # of ranks that differ
         last = f"exit code {ended.code} after {count} steps"

@@ -6,15 +6,12 @@ that it goes on from.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
 from .launching import Ended, Step
 
-# How far norms of weights may differ where ranks add in another order.
-TOLERANCE = 1e-4
 ABSENT = Step(False, (), {}, "", (), (), None)  # of a rank not yet there
 
 
@@ -74,7 +71,7 @@ class Lineage:
     def start_of(self, new: dict[int, list[Step]], world: int) -> Start:
         """How a launch with these steps began. Each rank must have its own
         weights of the step, unless the world size has changed."""
-        after = self.step_with(new[0][0].before["weights"])
+        after = self.step_before(new[0][0])
         if after is None or world != self.world:
             return Start(after)
         others = (r for r in new if r and new[r])
@@ -99,12 +96,27 @@ class Lineage:
         told = after == len(mine) == self.steps
         return not told or mine[-1].after == first.before["weights"]
 
-    def step_with(self, weights: str) -> int | None:
-        """After which step rank 0 first had these weights."""
+    def step_before(self, first: Step) -> int | None:
+        """Return the step whose weights rank 0 began this step with; None if it
+        never had them. Where several steps had them, as with a learning rate of
+        0, the one that agrees most with the rest of what it began with."""
         mine = self.ranks.get(0, [])
         had = [step.before["weights"] for step in mine]
         had += [step.after for step in mine[-1:]]
-        return had.index(weights) if weights in had else None
+        found = [k for k, w in enumerate(had) if w == first.before["weights"]]
+        return max(found, key=lambda k: self.likeness(k, first), default=None)
+
+    def likeness(self, after: int, first: Step) -> tuple[int, int, int]:
+        """Return how well a launch with this `first` step of rank 0 fits one
+        that resumed from that step: the fewest differences come first, then
+        the most that agrees, then the newest step."""
+        mine, here = self.ranks[0], first.before | {"ids": first.ids}
+        if after < len(mine):
+            there = mine[after].before | {"ids": mine[after].ids}
+        else:  # the run has not been on from there
+            there = mine[-1].left or {}
+        same = [there[n] == here[n] for n in there.keys() & here.keys()]
+        return -same.count(False), same.count(True), after
 
     @property
     def steps(self) -> int:
@@ -145,111 +157,6 @@ def lineage(*launches: Ended) -> Lineage:
     return found
 
 
-Differ = Callable[[str, str], object]  # a question, and what was seen
-
-
-def differences(
-    was: Lineage, now: Lineage, exact: bool = True
-) -> dict[str, str]:
-    """In what the run `now` is not as the undisturbed one: by question, what
-    was seen first. `exact`: the weights must agree bit by bit."""
-    found: dict[str, str] = {}
-    compare_lengths(was, now, found.setdefault)
-    compare_steps(was, now, found.setdefault, "exactly-once" not in found)
-    compare_states(was, now, found.setdefault)
-    if not found and not ends_alike(was, now, exact):
-        found["final-weights"] = (
-            "with the same samples, rate and states, other weights"
-        )
-    return found
-
-
-def compare_lengths(was: Lineage, now: Lineage, differ: Differ) -> None:
-    """How many steps there are, and which samples in each whole epoch."""
-    if now.steps != was.steps:
-        said = f"{now.steps} steps counted in the end, not {was.steps}"
-        differ("total-steps", said)
-    n = len(was.counts())
-    for step in ends_of_epochs(was):
-        if step > now.steps:
-            continue
-        lost = was.counts(step) - now.counts(step)
-        again = now.counts(step) - was.counts(step)
-        if lost or again:
-            differ(
-                "exactly-once",
-                f"after step {step} of the run, {lost.total()} of {n} samples"
-                f" had been left out and {again.total()} trained on once more",
-            )
-
-
-def compare_steps(
-    was: Lineage, now: Lineage, differ: Differ, same_samples: bool
-) -> None:
-    """Each step of each rank that both have."""
-    same_samples = same_samples and now.world == was.world
-    for rank, steps in sorted(was.ranks.items()):
-        pairs = zip(steps, now.ranks.get(rank, []), strict=False)
-        for k, (a, b) in enumerate(pairs, 1):
-            where = f"step {k}, rank {rank}"
-            if same_samples and a.ids != b.ids:
-                differ("order", f"{where}: samples {some(b)}, not {some(a)}")
-            rates = b.before.get("rates"), a.before.get("rates")
-            if rates[0] != rates[1]:
-                differ("learning-rate", f"{where}: {rates[0]}, not {rates[1]}")
-            if a.scale != b.scale:
-                differ("scaler", f"{where}: scale {b.scale}, not {a.scale}")
-            # Weights do not tell whether a launch goes on from before a skipped
-            # step or after it. The scale does.
-            if not b.skips <= a.skips <= b.skips + b.earlier:
-                said = f"the scaler skipped {b.skips} steps, not {a.skips}"
-                differ("scaler", f"before {where}: {said}")
-            drew = {*a.drew, *b.drew}
-            if a.random(drew) != b.random(drew):
-                said = "another state of torch's generator"
-                differ("rng-state", f"{where}: {said}")
-
-
-def compare_states(was: Lineage, now: Lineage, differ: Differ) -> None:
-    """What each launch that went on went in with, as long as the run had been
-    the same until then: what differs later may follow from that."""
-    for k in (start.step for start in now.starts if start.step):
-        for rank, steps in sorted(was.ranks.items()):
-            mine = now.ranks.get(rank, [])
-            if k >= min(len(steps), len(mine)):
-                continue
-            then, here = steps[k].before, mine[k].before
-            if then["weights"] != here["weights"]:
-                continue
-            where = f"going on from step {k}, rank {rank}"
-            if then["optimizer"] != here["optimizer"]:
-                differ("optimizer", f"{where}: not the state of that step")
-            if then["buffers"] != here["buffers"]:
-                differ("buffers", f"{where}: not those of that step")
-            for name, state in then["states"].items():
-                if here["states"].get(name) != state:
-                    differ("ema", f"{where}: {name} is not that of that step")
-
-
-def ends_alike(was: Lineage, now: Lineage, exact: bool) -> bool:
-    """Whether the last weights agree: bit by bit, or their norms nearly."""
-    for rank in was.ranks.keys() & now.ranks.keys():
-        a, b = was.ranks[rank][-1], now.ranks[rank][-1]
-        if exact and a.after != b.after:
-            return False
-        if far_apart(a.norms, b.norms):
-            return False
-    return True
-
-
-def far_apart(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    """Whether any differs by more than the order of additions explains."""
-    return len(a) != len(b) or any(
-        abs(x - y) > TOLERANCE * max(abs(x), abs(y))
-        for x, y in zip(a, b, strict=True)
-    )
-
-
 def ends_of_epochs(run: Lineage) -> list[int]:
     """After which steps every sample had been trained on equally often."""
     counts: Counter[int] = Counter()
@@ -262,7 +169,13 @@ def ends_of_epochs(run: Lineage) -> list[int]:
     return found
 
 
-def some(step: Step) -> str:
-    """The first few samples of a step."""
-    more = ", …" if len(step.ids) > 4 else ""
-    return f"{', '.join(map(str, step.ids[:4]))}{more}"
+def views(run: Lineage) -> int:
+    """Return how often each sample of a step passes the model in that step: 2
+    for a trainer that compares two views of each, and 1 for most."""
+    steps = (Counter(joined(batch)).values() for batch in run.batches())
+    return min(min(times, default=1) for times in steps)
+
+
+def joined(batch: list[tuple[int, ...]]) -> list[int]:
+    """Return the samples of a step, of all its ranks."""
+    return [i for ids in batch for i in ids]

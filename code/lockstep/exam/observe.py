@@ -78,8 +78,11 @@ class Observer:
         self.model, self.optimizer = model, optimizer
         self.ids, self.states = ids, states
         self.pending: list[int] = []  # trained on, but in no step yet
+        self.passes: list[int] = []  # how many of them in each forward pass
+        self.pause = 0  # before this forward pass of a step, tell and wait
         self.before: dict[str, Any] = {}
         self.entering: dict[str, Any] = {}
+        self.sizes: dict[str, dict[str, list[float]]] = {}  # norms
         self.drew: set[int] = set()  # from which generators
         self.stepped: Optimizer | None = None  # whose step was told
         self.scaler: Any = None
@@ -108,15 +111,26 @@ class Observer:
         if not (module.training and torch.is_grad_enabled()):
             return
         if not self.pending:
-            self.before = {
-                "buffers": digest(self.model.buffers()),
-                "random": random_states(),
-                "states": {
-                    name: digest(flat(state.state_dict()))
-                    for name, state in self.states.items()
-                },
+            states = {
+                name: [*flat(state.state_dict())]
+                for name, state in self.states.items()
             }
+            saved, _ = buffers(self.model)
+            self.before = {
+                "buffers": digest(saved.values()),
+                "random": random_states(),
+                "states": {n: digest(state) for n, state in states.items()},
+            }
+            self.sizes = {
+                "buffers": {"all": norms(saved.values())},
+                "states": {n: norms(state) for n, state in states.items()},
+            }
+        if self.pause == len(self.passes) + 1:
+            self.pause = 0
+            self.ask({"event": "paused", "rank": who()[0]})
+        before = len(self.pending)
         self.pending += [int(i) for i in self.ids(*args, **kwargs)]
+        self.passes.append(len(self.pending) - before)
         self.random = random_states()
 
     def on_output(self, module: nn.Module, *_: Any) -> None:
@@ -134,8 +148,9 @@ class Observer:
             self.entering = {"weights": digest(self.model.parameters())}
         if self.optimizer in (None, optimizer):
             self.entering |= {
-                "optimizer": optimizer_digest(optimizer),
+                "optimizer": digest(flat(kept(optimizer))),
                 "rates": [float(g["lr"]) for g in optimizer.param_groups],
+                "sizes": self.sizes | {"optimizer": moments(optimizer)},
             }
 
     def on_stepped(self, optimizer: Optimizer, *_: Any) -> None:
@@ -148,11 +163,19 @@ class Observer:
             # A fused optimizer is called all the same, and skips in its kernel.
             if getattr(optimizer, "found_inf", 0):
                 return
-            weights = [local(p).double() for p in self.model.parameters()]
+            saved, filled = buffers(self.model)
             self.tell(
                 "step",
                 after=digest(self.model.parameters()),
-                norms=[float(w.norm()) for w in weights],
+                norms=norms(self.model.parameters()),
+                left={
+                    "optimizer": digest(flat(kept(optimizer))),
+                    "buffers": digest(saved.values()),
+                    "filled": {
+                        name: [*buffer.shape, digest([buffer])]
+                        for name, buffer in filled.items()
+                    },
+                },
             )
         elif self.stepped not in (None, optimizer) and not self.optimizer:
             mine = {*map(id, self.model.parameters())}
@@ -175,20 +198,26 @@ class Observer:
     def tell(self, event: str, **more: Any) -> None:
         """Send what was trained on; then do as the examiner says."""
         ids, self.pending = self.pending, []
+        passes, self.passes = self.passes, []
         before, self.entering = self.before | self.entering, {}
         rank, world = who()
-        scale = self.scaler and self.scaler.get_scale()
+        scaler = self.scaler and self.scaler.state_dict()
         record = {
             "event": event, "rank": rank, "world": world,
-            "ids": ids, "drew": sorted(self.drew),
+            "ids": ids, "passes": passes, "drew": sorted(self.drew),
             "before": before,
-            "scale": scale, **more,
+            "scale": scaler and scaler["scale"], "scaler": scaler, **more,
         }  # fmt: skip
+        self.ask(record)
+
+    def ask(self, record: dict[str, Any]) -> None:
+        """Send something to the examiner, and do as it answers."""
         try:
             self.connection.sendall(json.dumps(record).encode() + b"\n")
             order = self.next_order()
             if order["do"] == "hang":
                 self.next_order()  # none comes: the examiner ends this process
+            self.pause = order.get("pause", 0)
             obey(order)
         except (OSError, ValueError):  # the examiner is gone
             os._exit(LEFT_ALONE)
@@ -204,12 +233,15 @@ class Observer:
 
 def obey(order: dict[str, Any]) -> None:
     """Go on; or write no file of more than so many bytes, and be refused (as
-    by a full disk) or killed in the middle of the write."""
-    if order["do"] in ("refuse", "tear"):
+    by a full disk), killed in the middle of the write, or held in it."""
+    if order["do"] in ("refuse", "tear", "stall"):
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        if order["do"] == "tear":  # by libc: any thread may ask it
+        libc = ctypes.CDLL(None)  # any thread may ask it
+        if order["do"] == "tear":
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            ctypes.CDLL(None).signal(int(signal.SIGXFSZ), 0)
+            libc.signal(int(signal.SIGXFSZ), 0)
+        elif order["do"] == "stall":  # the handler waits for another signal
+            libc.signal(int(signal.SIGXFSZ), libc.pause)
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["bytes"], hard))
 
 
@@ -282,14 +314,43 @@ def flat(value: Any) -> Iterable[Any]:
         yield value
 
 
-def optimizer_digest(optimizer: Optimizer) -> str:
-    """Of what it keeps for each parameter, parameter by parameter."""
-    kept = [
+def norms(values: Iterable[Any]) -> list[float]:
+    """Return the norm of each tensor among these values."""
+    tensors = [local(v) for v in values if isinstance(v, Tensor)]
+    return [float(t.double().norm()) for t in tensors]
+
+
+def buffers(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return a model's buffers by name: those that a checkpoint holds, and
+    others (`persistent=False`), which a forward pass may fill."""
+    saved: dict[str, Tensor] = {}
+    others: dict[str, Tensor] = {}
+    for path, module in model.named_modules():
+        left_out = module._non_persistent_buffers_set
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                where = others if name in left_out else saved
+                where[f"{path}.{name}"] = buffer
+    return saved, others
+
+
+def kept(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """Return what an optimizer keeps for each parameter, in their order."""
+    return [
         optimizer.state.get(p, {})
         for group in optimizer.param_groups
         for p in group["params"]
     ]
-    return digest(flat(kept))
+
+
+def moments(optimizer: Optimizer) -> dict[str, list[float]]:
+    """Return the norms of what an optimizer keeps: by its name, of each
+    parameter in their order."""
+    found: dict[str, list[float]] = {}
+    for state in kept(optimizer):
+        for name, value in state.items():
+            found.setdefault(str(name), []).extend(norms([value]))
+    return found
 
 
 def random_states() -> list[str]:

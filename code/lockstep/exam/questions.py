@@ -121,6 +121,13 @@ QUESTIONS = [
         "A position counted per rank points to different samples there.",
     ),
     Question(
+        "micro-batch",
+        "With a different micro-batch and the same global batch, every sample"
+        " is still used once",
+        "silent",
+        "A position counted in micro-batches points to different samples.",
+    ),
+    Question(
         "kill-during-save",
         "After a kill during a save, the next launch works without help",
         "stuck",

@@ -7,14 +7,17 @@ trainer that saves after each epoch are stopped at step 12.
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .adapter import reads
 from .bench import SAVE_EVERY, STOP, Bench, ExamError
-from .damage import booby_trap, flip, truncate
+from .comparison import compare_resized, differences, other_weights
+from .damage import booby_trap, files, flip, truncate
 from .launching import Act, Ended
-from .lineage import Lineage, differences, ends_of_epochs, lineage
+from .lineage import Lineage, ends_of_epochs, joined, lineage, views
 from .questions import Verdict
 
 EPOCH = 6  # steps
@@ -52,29 +55,36 @@ def unlike_was(unlike: dict[str, str], at_the_end: bool = True) -> Verdict:
     return Verdict("failed", said, unlike, at_the_end=at_the_end)
 
 
+def without_epochs(why: str = "") -> Verdict:
+    """The answer where no epoch ends: by design, or since samples are wrong."""
+    return Verdict(
+        "not applicable",
+        why or "no epoch ended in the undisturbed run",
+        danger="samples repeat or are missing, unless it draws them with"
+        " replacement",
+    )
+
+
 def undisturbed(b: Bench) -> Verdicts:
     """Two runs, whatever the trainer is."""
     was = b.undisturbed()
     if not (b.folder / "finished").exists():  # of the run that is compared
         b.keep("finished")
+        b.last_save = b.ended[-1].saved(0) if b.ended else 0
     b.begin()
     now = lineage(b.run())
     found: Verdicts = {}
     unlike = differences(was, now, exact(b))
-    found["reproducible"] = (
-        failed(unseeded(was, now, unlike)) if unlike else passed()
-    )
-    want = b.launch.global_batch
-    sizes = {sum(map(len, batch)) for batch in was.batches()}
-    found["batch"] = (
-        passed(f"{want} samples a step")
-        if sizes == {want}
-        else failed(f"{some(sizes)} samples a step, not {want}")
-    )
+    b.repeats = not unlike
+    found["reproducible"] = passed()
+    if unlike:
+        said = found_elsewhere(was, now) or unseeded(was, now, unlike)
+        found["reproducible"] = failed(said)
+    found["batch"] = whole_batches(was, b.launch.global_batch)
     ends = ends_of_epochs(was)
     if len(ends) < 2:
         why = "no two whole epochs were seen in the undisturbed run"
-        found["reshuffled"] = Verdict("not applicable", why)
+        found["reshuffled"] = without_epochs(why)
     else:
         one, two = was.batches()[: ends[0]], was.batches()[ends[0] : ends[1]]
         found["reshuffled"] = (
@@ -96,6 +106,42 @@ def undisturbed(b: Bench) -> Verdicts:
     return found
 
 
+def whole_batches(was: Lineage, want: int) -> Verdict:
+    """Whether each step trains on so many distinct samples. Each of them may
+    pass the model several times; and where they are drawn with replacement,
+    some come twice by chance, but not all in most steps, nor for two ranks."""
+    steps, shared = [], 0
+    for batch in was.batches():
+        times = Counter(joined(batch))
+        alike = len({frozenset(ids) for ids in batch}) < len(batch)
+        shared += alike or min(times.values(), default=0) > 1
+        steps.append(times)
+    by_chance = 2 * shared < len(steps)
+    sizes = {
+        want if by_chance and times.total() == want else len(times)
+        for times in steps
+    }
+    if sizes != {want}:
+        return failed(f"{some(sizes)} distinct samples a step, not {want}")
+    said = f"{want} samples a step"
+    if (each := views(was)) > 1:
+        said += f", each of which passes the model {each} times"
+    return passed(said)
+
+
+def found_elsewhere(was: Lineage, now: Lineage) -> str:
+    """Whether the second of two runs has begun with a checkpoint of the first,
+    though its run directory was empty."""
+    said = "the second launch, whose run directory was empty, "
+    where = "a checkpoint of the first lies outside launch.run_dir"
+    if not now.steps:
+        return f"{said}took no step: it seems that {where}"
+    after = was.step_before(now.ranks[0][0])
+    if not after:
+        return ""
+    return f"{said}went on from step {after} of the first: {where}"
+
+
 def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
     """What a trainer that does not repeat itself has most likely not seeded."""
     for rank, steps in was.ranks.items():
@@ -112,24 +158,24 @@ def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
 
 
 def uneven(b: Bench) -> Verdicts:
-    """101 samples in batches of 16 on an even number of ranks."""
-    if not ends_of_epochs(b.undisturbed()):
-        why = "no epoch ended in the undisturbed run"
-        return {"partial-batch": Verdict("not applicable", why)}
+    """101 samples in batches of 16, say: five more than whole epochs have."""
+    if not ends_of_epochs(was := b.undisturbed()):
+        return {"partial-batch": without_epochs()}
+    n = b.launch.samples + (b.launch.global_batch // 3 or 1)
     counts: Counter[int] = Counter()
     b.begin()
-    ended = b.run(samples=101, steps=21)
+    ended = b.run(samples=n, steps=21)
     if ended.code:
         return {"partial-batch": failed(f"{b.steps[-1]}: {ended.last_words}")}
     if (taken := lineage(ended).steps) < 21:
         return {"partial-batch": failed(f"it ended after {taken} of 21 steps")}
     for k, batch in enumerate(lineage(ended).batches(), 1):
-        counts.update(i for ids in batch for i in ids)
+        counts.update(joined(batch))
         most, least = max(counts.values()), min(counts.values())
-        least = least if len(counts) == 101 else 0
-        if most - least > 1:
+        least = least if len(counts) == n else 0
+        if most - least > views(was):
             said = (
-                f"by step {k}, some of the 101 samples had been seen {most}"
+                f"by step {k}, some of the {n} samples had been seen {most}"
                 f" times and some {least}"
             )
             return {"partial-batch": failed(said)}
@@ -155,8 +201,7 @@ def stop(b: Bench) -> Verdicts:
     for aspect in ASPECTS:
         found[aspect] = failed(unlike[aspect]) if aspect in unlike else passed()
     if not ends_of_epochs(was):
-        why = "no epoch ended in the undisturbed run"
-        found["exactly-once"] = Verdict("not applicable", why)
+        found["exactly-once"] = without_epochs()
     elif "exactly-once" not in unlike:
         samples = f"{len(was.counts())} samples an epoch"
         found["exactly-once"] = passed(samples)
@@ -165,42 +210,53 @@ def stop(b: Bench) -> Verdicts:
         found["rng-state"] = Verdict("not applicable", why)
     if "exactly-once" in unlike:
         found["order"] = Verdict("not run", "other samples, see exactly-once")
-    if unlike.keys() - {"final-weights"}:
-        why = "other weights are explained by what failed before"
-        found["final-weights"] = Verdict("not run", why)
     states = next(iter(was.ranks.values()))[0].before["states"]
     if states:
         found["ema"] = failed(unlike["ema"]) if "ema" in unlike else passed()
     else:
         why = "its script observes no other state: observe(…, ema=ema)"
         found["ema"] = Verdict("not applicable", why)
+    others, parted = unlike.keys() - {"final-weights"}, other_weights(was, now)
+    if others and (parted or not exact(b) or now.steps != was.steps):
+        why = "other weights are explained by what failed before"
+        found["final-weights"] = Verdict("not run", why)
+    if others and parted:  # states were compared until then
+        for aspect in ("optimizer", "buffers", "ema"):
+            if found[aspect].answer == "passed":
+                until = f"up to step {parted.step}, which left other weights"
+                found[aspect].said = until
     return found
 
 
 def boundary(b: Bench) -> Verdicts:
     """After the last step of an epoch."""
-    if EPOCH not in ends_of_epochs(b.undisturbed()):
+    if not (ends := ends_of_epochs(b.undisturbed())):
+        return {"epoch-boundary": without_epochs()}
+    if EPOCH not in ends:
         why = f"no epoch ended after step {EPOCH} of the undisturbed run"
         return {"epoch-boundary": Verdict("not applicable", why)}
     how = how_to_stop(b, EPOCH)
     was = b.undisturbed(**how)
-    ends = [stop_at(b, EPOCH), b.run(**how)]
-    return {"epoch-boundary": same_end(b, was, ends, EPOCH)}
+    launches = [stop_at(b, EPOCH), b.run(**how)]
+    return {"epoch-boundary": same_end(b, was, launches, EPOCH)}
 
 
 def kill(b: Bench) -> Verdicts:
-    """Drawn from the steps that neither save nor follow a save, since a save
-    in the background takes a moment; nor come after one at an epoch's end,
-    which `boundary` asks, if there are others."""
-    every = b.launch.save_every
+    """In two epochs. The first step is drawn from those that neither save nor
+    follow a save, since a save in the background takes a moment; nor come after
+    one at an epoch's end, which `boundary` asks, if there are others. The
+    second one is the last step of the run."""
+    every, last = b.launch.save_every, b.launch.steps
     at = [
         k
-        for k in range(every + 2, b.launch.steps)
+        for k in range(every + 2, last - every)
         if k % every > 1 and (b.by_epochs or k // every * every % EPOCH)
     ]
     drawn = Random(b.launch.seed).choice(at)
     first = b.begun(Act(drawn, "kill"))
-    return {"kill": same_end(b, b.undisturbed(), [first, b.run()], 1)}
+    second = b.run(Act(last - drawn // every * every, "kill"))
+    ends = [first, second, b.run()]
+    return {"kill": same_end(b, b.undisturbed(), ends, 1)}
 
 
 def twice(b: Bench) -> Verdicts:
@@ -248,8 +304,12 @@ def fp16(b: Bench) -> Verdicts:
     if trouble := went_on(now, second, 1):
         return {"scaler": trouble}
     unlike = differences(was, now)
-    if "scaler" in unlike:
-        return {"scaler": failed(unlike["scaler"])}
+    for aspect in (
+        "scaler",
+        "final-weights",
+    ):  # what else differs has its question
+        if aspect in unlike:
+            return {"scaler": failed(unlike[aspect])}
     after = now.start.step or 0
     scale = now.ranks[0][after].scale
     return {"scaler": passed(f"scale {scale:.0f} at the restart")}
@@ -262,8 +322,9 @@ def skipped(b: Bench, run: Lineage) -> bool:
 
 
 def resize(b: Bench) -> Verdicts:
-    """On twice the ranks, with the same global batch. Only the samples are
-    compared: other ranks draw other dropout."""
+    """On twice the ranks, with the same global batch. Samples and rates are
+    compared to the end, and states where it resumes: other ranks draw other
+    dropout."""
     was, ranks = b.undisturbed(), 2 * b.launch.ranks
     if b.launch.global_batch % ranks:
         why = f"{ranks} ranks cannot share a batch of {b.launch.global_batch}"
@@ -288,7 +349,60 @@ def resize(b: Bench) -> Verdicts:
     for aspect in ("total-steps", "exactly-once", "learning-rate"):
         if aspect in unlike:
             return {"world-size": failed(unlike[aspect], aspect)}
-    return {"world-size": passed(f"{b.launch.ranks} to {ranks} ranks")}
+    states, compared = compare_resized(was, now)
+    for aspect, said in states.items():
+        return {"world-size": failed(said, aspect)}
+    words = ", ".join(["samples", "rates", "weights", *compared])
+    said = f"{b.launch.ranks} to {ranks} ranks; compared: {words}"
+    return {"world-size": passed(said)}
+
+
+def micro_batch(b: Bench) -> Verdicts:
+    """In forward passes of half as many samples, with the same global batch.
+    Samples and rates are compared to the end, and states where it resumes: sums
+    of other parts are rounded differently."""
+    return {"micro-batch": with_micro_batches(b)}
+
+
+def with_micro_batches(b: Bench) -> Verdict:
+    """The verdict of the stopped run that resumes so."""
+    was = b.undisturbed()
+    if not reads(b.adapter, b.launch, "micro_batch"):
+        why = "its command doesn't use launch.micro_batch"
+        return Verdict("not applicable", why)
+    most = max(was.ranks[0][0].passes)
+    usual = min(most, b.launch.global_batch // b.launch.ranks)
+    if not (size := usual // 2):
+        return Verdict("not applicable", "a forward pass has one sample")
+    b.begin("stopped")
+    second = b.run(micro_batch=size)
+    now = lineage(b.stopped, second)
+    if refused(now, second):
+        why = f"it refuses another micro-batch: {second.last_words}"
+        return Verdict("not applicable", why)
+    if trouble := went_on(now, second, b.middle):
+        return trouble
+    if max(second.steps[0].passes) >= most:
+        why = (
+            f"asked for forward passes of {size} samples, it had some of"
+            f" {max(second.steps[0].passes)}: does its command pass"
+            " `micro_batch` on?"
+        )
+        return Verdict("not run", why)
+    unlike = differences(was, now, exact=False)
+    for aspect in ("total-steps", "exactly-once", "learning-rate"):
+        if aspect in unlike:
+            return failed(unlike[aspect], aspect)
+    both = zip(was.batches(), now.batches(), strict=True)
+    for k, (then, here) in enumerate(both, 1):
+        if sorted(chain(*then)) != sorted(chain(*here)):
+            return failed(f"step {k} has other samples", "order")
+    states, compared = compare_resized(was, now)
+    for aspect, said in states.items():
+        return failed(said, aspect)
+    words = ", ".join(["samples", "rates", "weights", *compared])
+    said = f"{usual} to {size} samples a forward pass; compared: {words}"
+    return passed(said)
 
 
 def in_parts(run: Lineage) -> bool:
@@ -388,55 +502,142 @@ def pickle(b: Bench) -> Verdicts:
 
 
 def torn(b: Bench) -> Verdicts:
-    """Killed while it writes the second checkpoint."""
-    return {"kill-during-save": cut_off(b, "tear")}
+    """Killed up to four times in one run, each time during a save: in the
+    middle of a large file, between two files, before one rank has written, and
+    before the last file."""
+    b.begin("stopped")
+    sizes = [path.stat().st_size for path in b.newest()]
+    every, last = b.launch.save_every, b.launch.ranks - 1
+    small = beyond_logs(b, sizes)
+    strikes: dict[str, Callable[[int], Act]] = {
+        "in the middle of a file": lambda save: Act(
+            save - 1, "tear", None, sizes[0] // 2
+        ),
+        "between two files": lambda save: Act(save, "between", None, files=2),
+    }
+    if last:
+        strikes[f"before rank {last} had written"] = lambda save: Act(
+            save - 1, "stall", last, small
+        )
+    if len(sizes) > 2:
+        strikes["before the last file"] = lambda save: Act(
+            save, "between", None, files=len(sizes)
+        )
+    ends: list[Ended] = []
+    struck = ""
+    for how, strike in strikes.items():
+        # At the second save of the run, or the first one of a later launch.
+        save = every if ends else 2 * every
+        act, launch = strike(save), b.run if ends else b.begun
+        ends.append(launch(act, Act(save + 2, "kill"), patience=b.limit))
+        if verdict := stuck(b, ends, every, struck):
+            return {"kill-during-save": verdict}
+        if act.do in ends[-1].acted and ends[-1].code:
+            struck = f"after a kill {how} of a save: "
+        elif not ends[-1].code:  # it came to its end
+            if struck:
+                break
+            ends.clear()
+    if not struck:
+        why = "its writer was not reached: a process that began before"
+        return {"kill-during-save": Verdict("not run", why)}
+    if ends[-1].code:
+        ends.append(b.run())
+        if verdict := stuck(b, ends, every, struck):
+            return {"kill-during-save": verdict}
+    return {"kill-during-save": same_end(b, b.undisturbed(), ends, every)}
+
+
+def stuck(
+    b: Bench, ends: list[Ended], at_least: int, struck: str
+) -> Verdict | None:
+    """What is wrong with how the newest launch began, if anything is; `struck`
+    says what had been done to the one before."""
+    if ends[-1].out_of_time:
+        return failed(f"{struck}it hung: {b.steps[-1]}")
+    trouble = resumed(ends, at_least)
+    if trouble:
+        trouble.where = struck
+        trouble.said = struck + trouble.said
+    return trouble
+
+
+def beyond_logs(b: Bench, sizes: list[int]) -> int:
+    """A size that no file outside checkpoints has, but one of a checkpoint's
+    has that is as small as can be: `sizes` are those, the largest first."""
+    inside = {
+        path
+        for saved in b.adapter.checkpoints(b.run_dir)
+        for path in files(saved)
+    }
+    others = [
+        path.stat().st_size
+        for path in b.run_dir.rglob("*")
+        if path.is_file() and path not in inside
+    ]
+    logs = max(others, default=0)
+    small = [size for size in sizes if size // 2 > logs]
+    return (small or sizes[:1])[-1] // 2
 
 
 def disk(b: Bench) -> Verdicts:
-    """No room from the second checkpoint on, until the next launch."""
-    return {"full-disk": cut_off(b, "refuse")}
-
-
-def cut_off(b: Bench, how: str) -> Verdict:
-    """From the second save on no file may grow beyond half of the largest that
-    was saved before; then a launch that may write again."""
+    """No room from the second checkpoint on: no file may grow beyond half of
+    the largest that was saved before. Then a launch that may write again."""
     b.begin("stopped")
     largest = b.newest()[0].stat().st_size
     every = b.launch.save_every
-    act = Act(2 * every - 1, how, None, largest // 2)
+    act = Act(2 * every - 1, "refuse", None, largest // 2)
     first = b.begun(act, patience=b.limit)
     if not first.acted:
-        return Verdict("not run", f"it did not come to step {act.step}")
+        why = f"it did not come to step {act.step}"
+        return {"full-disk": Verdict("not run", why)}
     if first.out_of_time:
-        return failed(f"it hung: {b.steps[-1]}")
+        return {"full-disk": failed(f"it hung: {b.steps[-1]}")}
     now = lineage(first, second := b.run())
     if (now.start.step or 0) > every:
         why = "its writer was not reached: a process that began before"
-        return Verdict("not run", why)
-    return same_end(b, b.undisturbed(), [first, second], every)
+        return {"full-disk": Verdict("not run", why)}
+    ends = [first, second]
+    return {"full-disk": same_end(b, b.undisturbed(), ends, every)}
 
 
 def sigterm(b: Bench) -> Verdicts:
-    """Three times, since ranks that hear of it one after the other may part."""
-    for _ in range(3):
-        verdict = terminated(b)
+    """Three times, since ranks that hear of it one after the other may part:
+    after a step and, where gradients are accumulated, within one."""
+    how, within = accumulating(b)
+    for before in (0, within, 0):
+        verdict = terminated(b, how, before)
         if verdict.answer != "passed":
             break
     return {"sigterm": verdict}
 
 
-def terminated(b: Bench) -> Verdict:
+def accumulating(b: Bench) -> tuple[dict[str, Any], int]:
+    """What a launch must be told to take several forward passes a step, and
+    before which of them there is something to lose; 0 if it takes only one."""
+    passes = b.undisturbed().ranks[0][0].passes
+    if len(passes) > 1:
+        return {}, len(passes)
+    share = b.launch.global_batch // b.launch.ranks
+    if share > 1 and reads(b.adapter, b.launch, "micro_batch"):
+        return {"micro_batch": share // 2}, 2
+    return {}, 0
+
+
+def terminated(b: Bench, how: dict[str, Any], before: int) -> Verdict:
     """Where nothing else would be saved. Steps take half a second then."""
     at = (EPOCH if b.by_epochs else b.middle) - 1
     never = 10 * b.launch.steps
-    first = b.begun(Act(at, "terminate"), patience=GRACE, save_every=never)
+    was = b.undisturbed(save_every=never, **how)
+    act = Act(at, "terminate", None if before else 0, before=before)
+    first = b.begun(act, patience=GRACE, save_every=never, **how)
     if not first.acted:
         return Verdict("not run", f"it did not come to step {at}")
     if first.out_of_time:
         return failed("30 s later it was still running")
     if len(first.steps) >= b.launch.steps:
         return failed("it took no notice, and trained on")
-    now = lineage(first, second := b.run(save_every=never))
+    now = lineage(first, second := b.run(save_every=never, **how))
     last = first.steps[-1]
     unknown = now.start.trained and now.start.step is None
     if unknown and last.after == last.before["weights"]:
@@ -445,9 +646,15 @@ def terminated(b: Bench) -> Verdict:
     if now.start.step == 0:
         said = f"nothing was saved, and all {at} steps were lost"
         return failed(said) if b.goes_on else failed(said, "resumes-latest")
-    if trouble := went_on(now, second, at):
-        return trouble
-    return passed(f"saved at step {now.start.step}, told at step {at}")
+    ends = [first, second]
+    trouble = went_on(now, second, at)
+    if b.repeats and not trouble:  # else the end says nothing
+        verdict = same_end(b, was, ends, at)
+        trouble = None if verdict.answer == "passed" else verdict
+    said = f"saved at step {now.start.step}, told at step {at}"
+    if before:
+        said += f", before forward pass {before} of the next"
+    return trouble or passed(said)
 
 
 def hang(b: Bench) -> Verdicts:
@@ -477,6 +684,13 @@ def finished(b: Bench) -> Verdicts:
         said = f"it trained {len(ended.steps)} more steps"
         why = "resumes-latest" if anew else "total-steps"
         return {"finished-run": failed(said, why)}
+    if ended.steps and (now.start.step or 0) < b.last_save:
+        said = (
+            f"it took {len(ended.steps)} steps once more, from step"
+            f" {now.start.step}, though the checkpoint of step {b.last_save} is"
+            f" there{by_name(now.start.step or 0, b.last_save)}"
+        )
+        return {"finished-run": failed(said)}
     unlike = differences(was, now, exact(b))
     if unlike:
         return {"finished-run": unlike_was(unlike)}
@@ -499,6 +713,7 @@ SCENARIOS = [
     Scenario(workers, ("loader-workers",), compares=True),
     Scenario(fp16, ("scaler",), compares=True),
     Scenario(resize, ("world-size",), compares=True),
+    Scenario(micro_batch, ("micro-batch",), compares=True),
     Scenario(torn, ("kill-during-save",), compares=True),
     Scenario(disk, ("full-disk",), compares=True),
     Scenario(truncated, ("truncated",), compares=True),
@@ -568,9 +783,31 @@ def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
         return failed(said, "resumes-latest")
     if after < at_least:
         said = f"it went on from step {after}, where {at_least} was due"
+        said += by_name(after, at_least)
         if after and after % EPOCH == 0:
             said += says_so("saves after whole epochs only", SAVE_EVERY)
         return failed(said, "resumes-latest")
+    return None
+
+
+def by_name(after: int, newest: int) -> str:
+    """A guess, where an older checkpoint was loaded."""
+    if after and str(after) > str(newest):
+        return f" (compared as text, {after} comes after {newest})"
+    return ""
+
+
+def resumed(ends: list[Ended], at_least: int) -> Verdict | None:
+    """What is wrong with where one of the launches in a row went on, if
+    anything is. Each has to go on from the newest checkpoint that was
+    published, and from `at_least`."""
+    now = Lineage()
+    for k, ended in enumerate(ends):
+        now.add(ended)
+        if k and (trouble := went_on(now, ended, at_least)):
+            return trouble
+        after = (now.start.step or 0) if k else 0
+        at_least = max(at_least, ended.saved(after))
     return None
 
 
@@ -578,11 +815,9 @@ def same_end(
     b: Bench, was: Lineage, ends: list[Ended], at_least: int
 ) -> Verdict:
     """Whether launches in a row come to the end of the undisturbed run."""
-    now = Lineage()
-    for k, ended in enumerate(ends):
-        now.add(ended)
-        if k and (trouble := went_on(now, ended, at_least)):
-            return trouble
+    if trouble := resumed(ends, at_least):
+        return trouble
+    now = lineage(*ends)
     unlike = differences(was, now, exact(b))
     if unlike:
         return unlike_was(unlike)

@@ -10,6 +10,7 @@ name = "Accelerate with Lockstep's pieces"
 lacks = {
     "scaler": "it trains in fp32",
     "ema": "it keeps no averaged weights",
+    "micro-batch": "it does not accumulate gradients",
 }
 
 

@@ -15,6 +15,7 @@ def launched(
 ) -> list[object]:
     """What the exam asks for, in the trainer's own settings."""
     stop = ["--stop-at-step", launch.stop_at] if launch.stop_at else []
+    half = launch.global_batch // launch.ranks // 2 or 1
     return [
         launch.python, "-m", "torch.distributed.run", "--standalone",
         "--nproc-per-node", launch.ranks, *program,
@@ -22,7 +23,7 @@ def launched(
         "--run-dir", launch.run_dir,
         "--max-steps", launch.steps, *stop,
         "--global-batch-size", launch.global_batch,
-        "--micro-batch-size", launch.global_batch // launch.ranks // 2 or 1,
+        "--micro-batch-size", launch.micro_batch or half,
         "--checkpoint-every-steps", launch.save_every,
         "--num-workers", launch.workers,
         "--precision", launch.precision,

@@ -46,9 +46,13 @@ def train(s: Settings) -> int:
             generator=torch.Generator(),  # the default one is for dropout
         )  # fmt: skip
         for ids, batch in zip(batches, loader, strict=True):
-            with torch.autocast("cpu", torch.float16, s.fp16):
-                loss = ddp(**batch)["loss"]
-            scaler.scale(loss).backward()
+            micros, loss = s.cut(batch), torch.zeros(())
+            for micro in micros:
+                ddp.require_backward_grad_sync = micro is micros[-1]
+                with torch.autocast("cpu", torch.float16, s.fp16):
+                    mean = ddp(**micro)["loss"] * (len(micro["x"]) / len(ids))
+                scaler.scale(mean).backward()
+                loss += mean.detach()
             rate = float(scheduler.get_last_lr()[0])
             scaler.step(optimizer)
             scaler.update()

@@ -19,6 +19,7 @@ def command(launch: Launch, script: Path = SCRIPT) -> list[object]:
         "--stop-at", launch.stop_at or -1,
         "--save-every", launch.save_every,
         "--batch", launch.global_batch,
+        "--micro-batch", launch.micro_batch or -1,
         "--workers", launch.workers,
         "--fp16" if launch.precision == "fp16" else "--no-fp16",
         "--seed", launch.seed,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from torch import nn
+from torch import Tensor, nn
 
 from lockstep.exam.task import Samples
 from lockstep.trainer.checkpoint import weights_sha256
@@ -23,6 +23,7 @@ class Settings:
     stop_at: int = -1  # save after this step, and leave
     save_every: int = 10
     batch: int = 16  # samples a step, over all ranks
+    micro_batch: int = -1  # in a forward pass; else a rank's whole share
     workers: int = 0
     fp16: bool = False
     seed: int = 0
@@ -37,6 +38,15 @@ class Settings:
     def timeout(self) -> timedelta:
         """Of a collective: longer, so that the watchdog comes first."""
         return timedelta(seconds=2 * self.seconds)
+
+    def cut(self, share: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+        """A rank's share of a step, in micro-batches."""
+        size = self.micro_batch if self.micro_batch > 0 else self.batch
+        parts = {name: rows.split(size) for name, rows in share.items()}
+        return [
+            dict(zip(parts, part, strict=True))
+            for part in zip(*parts.values(), strict=True)
+        ]
 
     def rate(self, step: int) -> float:
         """What the learning rate of `step`, from 0, is multiplied with."""

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import BaseModel
@@ -214,7 +214,7 @@ def tables(home: Path) -> str:
     found = {
         "peers": examined,
         "others": [one for one in examined if one.folder not in OURS],
-        "told": told_faults(home / "broken/train.py"),
+        "told": variants(home / "broken"),
         "faults": json.loads(campaign.read_text())["faults"],
     }
     parts = (
@@ -290,25 +290,49 @@ def summary(found: dict[str, Any]) -> str:
     return table(head, rows, "---")
 
 
-def told_faults(script: Path) -> dict[str, str]:
-    """What each fault is, by the question that it is made for. The script is
-    not imported, since that would break the trainer."""
+class Variant(NamedTuple):
+    """A trainer with a fault, or a sound one that an exam could misjudge."""
+
+    adapter: Path
+    name: str  # in LOCKSTEP_FAULT
+    question: str  # that it fails; "" if it is sound
+    words: str
+
+
+# Scripts with variants, their adapters, and what their variants' names begin
+# with in a record.
+BROKEN = {
+    "": ("train", "adapter"),
+    "own-style:": ("own_style", "own_style_exam"),
+}
+
+
+def variants(folder: Path) -> dict[str, Variant]:
+    """Return the variants of the trainers in `folder`, by their names in a
+    record. The scripts are not imported, since that would break the trainer."""
     found = {}
-    for node in ast.parse(script.read_text()).body:
-        if isinstance(node, ast.FunctionDef) and node.decorator_list:
-            (mark,) = node.decorator_list
-            assert isinstance(mark, ast.Call)
-            (question,) = mark.args
-            assert isinstance(question, ast.Constant)
-            found[question.value] = ast.get_docstring(node) or ""
+    for prefix, (script, adapter) in BROKEN.items():
+        for node in ast.parse((folder / f"{script}.py").read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.decorator_list:
+                (mark,) = node.decorator_list
+                assert isinstance(mark, ast.Call)
+                assert isinstance(mark.func, ast.Name)
+                said = [ast.literal_eval(word) for word in mark.args]
+                question = "" if mark.func.id == "sound" else said[0]
+                words = ast.get_docstring(node) or ""
+                path = folder / f"{adapter}.py"
+                one = Variant(path, said[-1], question, words)
+                found[prefix + one.name] = one
     return found
 
 
 def faults(found: dict[str, Any]) -> str:
     """What our trainer fails with each of its faults."""
     rows = []
-    for name, words in found["told"].items():
-        if one := found["faults"].get(name):
+    for name, told in found["told"].items():
+        one = found["faults"].get(name)
+        if one and told.question:
+            words = told.words
             linked = SILENT.sub(
                 lambda n: f"[{n[0]}](silent-failures.md#d{int(n[1]):02})", words
             )

@@ -11,12 +11,13 @@ from lockstep.experiments.peers.lockstep import adapter as sound
 __all__ = ["checkpoints", "command", "lacks", "name"]
 FAULT = os.environ.get("LOCKSTEP_FAULT", "")
 name = f"with a fault in {FAULT}"
-lacks = {} if FAULT == "ema" else LACKS
+PLAIN = FAULT.startswith("ema")  # in the plain loop
+lacks = {} if PLAIN else LACKS
 
 
 def command(launch: Launch) -> list[object]:
     """As of what it is a copy of."""
     script = Path(__file__).with_name("train.py")
-    if FAULT == "ema":
+    if PLAIN:
         return plain_loop_exam.command(launch, script)
     return launched(launch, sound.TASK, [script])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from lockstep import pieces
 from lockstep.exam.questions import current
@@ -33,14 +34,20 @@ load, write = checkpoint.Writer.load, checkpoint.Writer.write
 verify, publish = checkpoint.verify, checkpoint.publish
 
 
-def fails(question: str) -> Callable[[Fault], Fault]:
-    """The decorated function breaks the trainer so that it fails `question`."""
+def fails(question: str, name: str = "") -> Callable[[Fault], Fault]:
+    """The decorated function breaks the trainer so that it fails `question`.
+    `name`: of the fault, where the question has several."""
 
     def remember(fault: Fault) -> Fault:
-        FAULTS[question] = fault
+        FAULTS[name or question] = fault
         return fault
 
     return remember
+
+
+def sound(name: str) -> Callable[[Fault], Fault]:
+    """The decorated function leaves the trainer sound."""
+    return fails("", name)
 
 
 def positions(moved: Callable[..., int]) -> None:
@@ -79,6 +86,16 @@ def accumulation_in_name_only() -> None:
         return train_step(once, iter(micros[:1]), count, step)
 
     loop.train_step = first_alone
+
+
+@fails("batch", "same-half")
+def ranks_share_a_half() -> None:
+    """All ranks train on rank 0's part of each batch."""
+
+    def other(cfg: Any, me: Any, n: int, position: int, end: int) -> Iterator:
+        return shares(cfg, me._replace(rank=0), n, position, end)
+
+    loop.shares = other
 
 
 @fails("reshuffled")
@@ -183,6 +200,21 @@ def buffers_begin_anew() -> None:
     after_load(lambda r: r.strategy.module.forwards.zero_())
 
 
+@fails("buffers", "buffers-later")
+def buffer_counts_the_launch() -> None:
+    """A buffer is restored, and then follows a count of the launch's steps."""
+    taken = 0
+
+    def counted(r: Any, source: Iterator, count: int, step: int) -> Any:
+        nonlocal taken
+        taken += 1
+        found = train_step(r, source, count, step)
+        r.strategy.module.forwards += taken
+        return found
+
+    loop.train_step = counted
+
+
 @fails("rng-state")
 def random_state_not_restored() -> None:
     """The random states are saved and not loaded."""
@@ -199,6 +231,25 @@ def average_begins_anew() -> None:
         return restored(run)
 
     pieces.Run.restore = forgetful
+
+
+@fails("ema", "ema-counter")
+def number_of_averages_lost() -> None:
+    """The average's number of updates, which its decay depends on, isn't
+    restored (in the plain loop)."""
+    updated = 0
+
+    def warming(decay: float) -> Any:
+        def average(ours: Any, new: Any, _: Any) -> None:
+            nonlocal updated
+            updated += 1
+            share = max(1 - decay, 1 / updated)
+            for mine, weight in zip(ours, new, strict=True):
+                mine.lerp_(weight, share)
+
+        return average
+
+    plain_loop.get_ema_multi_avg_fn = warming
 
 
 @fails("final-weights")
@@ -292,6 +343,15 @@ def scale_begins_anew() -> None:
     ))  # fmt: skip
 
 
+@fails("scaler", "growth-tracker")
+def tracker_begins_anew() -> None:
+    """The scaler's steps since its last change are not restored."""
+    after_load(lambda r: r.scaler.load_state_dict(
+        {**r.scaler.state_dict(), "_growth_tracker": 0}
+        if r.scaler.is_enabled() else {}
+    ))  # fmt: skip
+
+
 @fails("world-size")
 def positions_counted_by_rank() -> None:
     """The position is counted by rank."""
@@ -304,6 +364,34 @@ def positions_counted_by_rank() -> None:
         return position // manifest["world_size"] * me.world_size
 
     positions(moved)
+
+
+@fails("micro-batch")
+def positions_counted_in_micro_batches() -> None:
+    """The position is counted in micro-batches of all ranks."""
+
+    def moved(cfg: Any, me: Any, n: int, position: int) -> int:
+        path = cfg.run_dir / f"unit-{me.rank}"
+        unit = cfg.micro_batch_size * me.world_size
+        was = int(path.read_text()) if path.exists() else unit
+        path.write_text(str(unit))
+        return position // was * unit
+
+    positions(moved)
+
+
+@fails("world-size", "resize-moments")
+def moments_dropped_on_other_ranks() -> None:
+    """At a different world size the moments start over."""
+
+    def other(self: Any, r: Any, folder: Path) -> None:
+        load(self, r, folder)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        if manifest["world_size"] != r.me.world_size:
+            for state in r.optimizer.state.values():
+                state["exp_avg"].zero_()
+
+    checkpoint.Writer.load = other
 
 
 @fails("kill-during-save")
@@ -424,6 +512,21 @@ def no_notice_taken() -> None:
     trainer.Preemption = Deaf  # type: ignore[misc]
 
 
+@fails("sigterm", "sigterm-moments")
+def no_moments_at_sigterm() -> None:
+    """What is saved at SIGTERM has moments of zero."""
+    save = checkpoint.Writer.save
+
+    def hasty(self: Any, r: Any, manifest: Any, leaving: bool) -> None:
+        ends = manifest["step"] in (r.cfg.stop_at_step, r.cfg.max_steps)
+        if leaving and not ends:
+            for state in r.optimizer.state.values():
+                state["exp_avg"].zero_()
+        save(self, r, manifest, leaving)
+
+    checkpoint.Writer.save = hasty
+
+
 @fails("hang")
 def waits_half_an_hour() -> None:
     """Time-outs are half an hour."""
@@ -449,7 +552,45 @@ def nothing_left_is_an_error() -> None:
     checkpoint.restore = other
 
 
+@sound("lazy-buffer")
+def table_filled_by_each_forward() -> None:
+    """A table that isn't saved is filled by each forward pass."""
+
+    def filling(model: Any, inputs: Any) -> Any:
+        model.table.copy_(torch.linspace(0.9, 1.1, len(model.table)))
+        return inputs
+
+    def other(cfg: Any) -> Any:
+        task = make_task(cfg)
+        model = task.model
+        model.register_buffer("table", torch.zeros(8), persistent=False)
+        model.register_forward_pre_hook(filling)
+        return task
+
+    loop.make_task = other
+
+
+@sound("two-views")
+def each_sample_twice() -> None:
+    """Each sample passes the model twice a step, as in R-Drop."""
+
+    forward = DistributedDataParallel.forward
+    DistributedDataParallel.forward = lambda self, x: sum(
+        forward(self, torch.cat([x, x])).chunk(2)
+    )
+
+
+@sound("zero-rate")
+def rate_of_zero() -> None:
+    """The learning rate of every fourth step is 0."""
+    rate = loop.learning_rate
+    loop.learning_rate = lambda cfg, step, steps: (
+        0.0 if step % 4 == 3 else rate(cfg, step, steps)
+    )
+
+
 if __name__ == "__main__":
-    fault = os.environ["LOCKSTEP_FAULT"]
-    FAULTS[current(fault)]()
-    run_and_leave(plain_loop.main if fault == "ema" else trainer.main)
+    fault = current(os.environ["LOCKSTEP_FAULT"])
+    FAULTS[fault]()
+    plain = fault.startswith("ema")
+    run_and_leave(plain_loop.main if plain else trainer.main)

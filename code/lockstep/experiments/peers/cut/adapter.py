@@ -11,6 +11,7 @@ lacks = {"ema": "it keeps no averaged weights"}
 def command(launch: Launch) -> list[object]:
     """As its first lines say."""
     stop = ["--stop-at-step", launch.stop_at] if launch.stop_at else []
+    half = launch.global_batch // launch.ranks // 2
     return [
         launch.python, "-m", "torch.distributed.run", "--standalone",
         "--nproc-per-node", launch.ranks,
@@ -19,7 +20,7 @@ def command(launch: Launch) -> list[object]:
         "--run-dir", launch.run_dir,
         "--max-steps", launch.steps, *stop,
         "--global-batch-size", launch.global_batch,
-        "--micro-batch-size", launch.global_batch // launch.ranks // 2,
+        "--micro-batch-size", launch.micro_batch or half,
         "--checkpoint-every-steps", launch.save_every,
         "--log-every-steps", launch.steps,
         "--num-workers", launch.workers,
