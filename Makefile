@@ -92,8 +92,9 @@ lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	    docs/assets | grep -E '[.](css|js|md|py|yml)$$')
 	$(BIN)python -m lockstep.site.verify.prose
 
-# `loadgroup`, so that the blocks of one page can share a worker.
-PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup
+# `loadgroup`, so that the blocks of one page can share a worker, in the order
+# of tests/conftest.py.
+PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 # In clones of HEAD, with an environment of its own: it needs nothing of ours.
 .PHONY: door
@@ -113,7 +114,7 @@ test-all evidence: ASKED := not covering and not weekly
 test-code: install ## The tests that run every line that a page shows
 	rm -rf .cache/coverage
 	mkdir -p .cache/coverage $(REPORTS)
-	$(BIN)coverage run -m $(PYTEST) -m "covering and not weekly" \
+	$(BIN)coverage run -m $(PYTEST) -m "covering and not weekly" --warm \
 	    --junit-xml $(REPORTS)/code.xml \
 	    $$(cut --delimiter : --fields 1 tests/covering.txt | sort --unique)
 

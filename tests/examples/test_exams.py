@@ -58,10 +58,10 @@ def test_the_exam_gets_the_samples_that_it_asks_for(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)
-def test_it_goes_on_exactly(path: Path, tmp_path: Path) -> None:
+def test_it_goes_on_exactly(path: Path, tmp_path: Path, warm: Path) -> None:
     """The exam's questions about a stop in the middle of an epoch, on real
     processes. (`lockstep exam` asks the others.)"""
-    launch = Launch(tmp_path / "run")
+    launch = Launch(tmp_path / "run", python=str(warm / "python"))
     only = frozenset({"exactly-once", "order", "end"})
     found = examine(load(path), tmp_path, launch, only)
     assert found.count("failed") == 0, found.as_json()

@@ -12,6 +12,9 @@ from lockstep.grading.mutants import Mutant
 from lockstep.grading.patience import Patience
 from lockstep.labs import Lab
 
+# Seconds that an answer that hangs is waited for. A criterion takes one.
+HUNG = 4
+
 
 class Wrong(NamedTuple):
     """A wrong answer: an exercise's solution with a mistake."""
@@ -77,7 +80,7 @@ def assert_fails(wrong: Wrong, folder: Path, seconds: float) -> None:
             swapped = [criterion.needs[x] for x in named & {*criterion.needs}]
             assert all(swapped), f"{criterion.name} would be blocked"
             job = grader, number, file, swapped
-            asked = wrong.mutant.seconds or seconds
+            asked = HUNG if wrong.mutant.seconds else seconds
             status, hint = judged(criterion, Patience(), asked, *job)
             assert status == "failed", (criterion.name, status, hint)
             assert hint
