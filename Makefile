@@ -80,17 +80,18 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)ruff check
 	$(BIN)ruff format --check
-	$(BIN)mypy & types=$$!; $(BIN)python -m lockstep.site.verify.check; wait $$types
-	$(BIN)lint-imports
-	$(BIN)check-jsonschema --builtin-schema vendor.github-workflows \
-	    .github/workflows/*.yml
-	$(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
-	    CITATION.cff
+	{ $(BIN)mypy; $(BIN)lint-imports; \
+	    $(BIN)check-jsonschema --builtin-schema vendor.github-workflows \
+	        .github/workflows/*.yml; \
+	    $(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
+	        CITATION.cff; } & others=$$!; \
+	$(BIN)python -m lockstep.site.verify.check; \
 	$(BIN)codespell --builtin clear,rare,en-GB_to_en-US *.md \
-	    $$(find docs -name '*.md')
+	    $$(find docs -name '*.md'); \
 	$(BIN)codespell --builtin en-GB_to_en-US $$(git ls-files code tests \
-	    docs/assets | grep -E '[.](css|js|md|py|yml)$$')
-	$(BIN)python -m lockstep.site.verify.prose
+	    docs/assets | grep -E '[.](css|js|md|py|yml)$$'); \
+	$(BIN)python -m lockstep.site.verify.prose; \
+	wait $$others
 
 # `loadgroup`, so that the blocks of one page can share a worker, in the order
 # of tests/conftest.py.
