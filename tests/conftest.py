@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 collect_ignore = ["door"]  # `make door` runs them, and takes minutes
 # Files and folders that `make test` leaves to `make test-all`: kills and
-# restarts, every wrong answer, what many ranks train, pages in a browser. They
+# restarts, wrong answers, what many ranks train, pages in a browser. They
 # take three quarters of the time. Of pages, pyproject.toml has the list.
 SLOW = [
     "tests/bio/asked",

@@ -55,6 +55,16 @@ def wrong_answers(exercises: Iterable[Lab | Drill]) -> list[Wrong]:
     return found
 
 
+def one_for_each_criterion(wrong: Iterable[Wrong]) -> list[Wrong]:
+    """The first wrong answer that breaks each criterion alone. They are asked
+    every day, and all once a week."""
+    found: dict[tuple[str, ...], Wrong] = {}
+    for one in wrong:
+        if len(one.mutant.fails) == 1:
+            found.setdefault((one.exercise.number, *one.mutant.fails), one)
+    return list(found.values())
+
+
 def module_file(name: str) -> Path:
     """The file of a module."""
     spec = find_spec(name)
