@@ -80,20 +80,22 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
 	$(BIN)ruff check
 	$(BIN)ruff format --check
-	$(BIN)mypy & types=$$!; $(BIN)python -m lockstep.site.verify.check; wait $$types
-	$(BIN)lint-imports
-	$(BIN)check-jsonschema --builtin-schema vendor.github-workflows \
-	    .github/workflows/*.yml
-	$(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
-	    CITATION.cff
+	{ $(BIN)mypy; $(BIN)lint-imports; \
+	    $(BIN)check-jsonschema --builtin-schema vendor.github-workflows \
+	        .github/workflows/*.yml; \
+	    $(BIN)check-jsonschema --builtin-schema vendor.citation-file-format \
+	        CITATION.cff; } & others=$$!; \
+	$(BIN)python -m lockstep.site.verify.check; \
 	$(BIN)codespell --builtin clear,rare,en-GB_to_en-US *.md \
-	    $$(find docs -name '*.md')
+	    $$(find docs -name '*.md'); \
 	$(BIN)codespell --builtin en-GB_to_en-US $$(git ls-files code tests \
-	    docs/assets | grep -E '[.](css|js|md|py|yml)$$')
-	$(BIN)python -m lockstep.site.verify.prose
+	    docs/assets | grep -E '[.](css|js|md|py|yml)$$'); \
+	$(BIN)python -m lockstep.site.verify.prose; \
+	wait $$others
 
-# `loadgroup`, so that the blocks of one page can share a worker.
-PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup
+# `loadgroup`, so that the blocks of one page can share a worker, in the order
+# of tests/conftest.py.
+PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 # In clones of HEAD, with an environment of its own: it needs nothing of ours.
 .PHONY: door
@@ -113,7 +115,7 @@ test-all evidence: ASKED := not covering and not weekly
 test-code: install ## The tests that run every line that a page shows
 	rm -rf .cache/coverage
 	mkdir -p .cache/coverage $(REPORTS)
-	$(BIN)coverage run -m $(PYTEST) -m "covering and not weekly" \
+	$(BIN)coverage run -m $(PYTEST) -m "covering and not weekly" --warm \
 	    --junit-xml $(REPORTS)/code.xml \
 	    $$(cut --delimiter : --fields 1 tests/covering.txt | sort --unique)
 

@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 collect_ignore = ["door"]  # `make door` runs them, and takes minutes
 # Files and folders that `make test` leaves to `make test-all`: kills and
-# restarts, every wrong answer, what many ranks train, pages in a browser. They
+# restarts, wrong answers, what many ranks train, pages in a browser. They
 # take three quarters of the time. Of pages, pyproject.toml has the list.
 SLOW = [
     "tests/bio/asked",
@@ -91,7 +91,8 @@ COVERING = ROOT / "tests/covering.txt"
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not asked for leave
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow, what covers, and what one worker is to run."""
+    """Mark what is slow, what covers, and what one worker is to run. Put what
+    takes long first, so that no worker ends long after the others."""
     named = set(COVERING.read_text("utf-8").splitlines())
     sharing = [
         item
@@ -108,6 +109,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     for item in sharing:
         item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    items.sort(key=_quick)
+
+
+def _quick(item: pytest.Item) -> tuple[bool, bool, bool]:
+    """The least of all: the first test of the built site, which builds it while
+    the other workers do something else. Then slow pages and slow tests. A page
+    is long, since one worker runs all of its blocks."""
+    group = item.get_closest_marker("xdist_group")
+    return (
+        not group or group.args != ("site",),
+        not item.get_closest_marker("slow"),
+        item.path.suffix != ".md",
+    )
 
 
 @functools.cache

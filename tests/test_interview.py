@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,10 +175,10 @@ def refusal(cfg: interview.TrainConfig) -> str:
     return "accepted"
 
 
-def test_torchrun_launches_it(tmp_path: Path) -> None:
+def test_torchrun_launches_it(tmp_path: Path, warm: Path) -> None:
     """As a page says it: the command line, and the line that rank 0 prints."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node=2", str(SOURCE), "--run-dir", str(tmp_path)]
+    command = [str(warm / "torchrun"), "--standalone", "--nproc-per-node=2"]
+    command += [str(SOURCE), "--run-dir", str(tmp_path)]
     done = subprocess.run(
         [*command, "--max-steps", "8", "--learning-rate", "0.01"],
         capture_output=True,

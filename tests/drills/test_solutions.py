@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ def test_a_solution_in_another_style_gets_full_marks(drill: Drill) -> None:
 
 
 def run_as_it_is_typed(
-    drill: Drill, folder: Path, rate: str
+    drill: Drill, folder: Path, rate: str, warm: Path
 ) -> subprocess.CompletedProcess:
     """The solution as a program, on one rank."""
     launcher = ["-m", "torch.distributed.run", "--standalone"]
@@ -40,22 +39,24 @@ def run_as_it_is_typed(
     settings = {"run-dir": folder, "max-steps": 3, "learning-rate": rate}
     flags = [f"--{name}={value}" for name, value in settings.items()]
     return subprocess.run(
-        [sys.executable, *launcher, str(drill.solution), *flags],
+        [warm / "python", *launcher, str(drill.solution), *flags],
         capture_output=True,
         text=True,
     )
 
 
 @pytest.mark.parametrize("drill", DRILLS[:3], ids=lambda drill: drill.name)
-def test_a_solution_runs_as_a_program(drill: Drill, tmp_path: Path) -> None:
-    done = run_as_it_is_typed(drill, tmp_path, "0.01")
+def test_a_solution_runs_as_a_program(
+    drill: Drill, tmp_path: Path, warm: Path
+) -> None:
+    done = run_as_it_is_typed(drill, tmp_path, "0.01", warm)
     assert json.loads(done.stdout.splitlines()[-1])["step"] == 3
 
 
 @pytest.mark.parametrize("drill", DRILLS[:2], ids=lambda drill: drill.name)
 def test_a_solution_ends_when_gradients_are_not_finite(
-    drill: Drill, tmp_path: Path
+    drill: Drill, tmp_path: Path, warm: Path
 ) -> None:
-    done = run_as_it_is_typed(drill, tmp_path, "inf")
+    done = run_as_it_is_typed(drill, tmp_path, "inf", warm)
     assert done.returncode
     assert "FloatingPointError: gradient norm nan" in done.stderr

@@ -2,6 +2,8 @@
 question. A slice each day, everything each week."""
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from lockstep.exam.questions import BY_ID, current
 from lockstep.experiments.peers.__main__ import EXAMPLES
 from lockstep.experiments.peers.tables import variants
 
+PYTHON = "EXAM_PYTHON"  # the variable that names the trainer's interpreter
 HOME = Path(lockstep.experiments.peers.__path__[0])
 VARIANTS = variants(HOME / "broken")
 FAULTS = [name for name, one in VARIANTS.items() if one.question]
@@ -26,8 +29,15 @@ LEFT_OUT: dict[str, set[str]] = {
 
 def examined(adapter: Path, folder: Path, *only: str) -> Exam:
     """An exam of two ranks."""
-    launch = Launch(Path(), timeout_seconds=30)
+    python = os.environ.get(PYTHON, sys.executable)
+    launch = Launch(Path(), timeout_seconds=30, python=python)
     return examine(load(adapter), folder, launch, frozenset(only))
+
+
+@pytest.fixture
+def loaded(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches of a test begin with torch loaded. Weekly, they begin cold."""
+    monkeypatch.setenv(PYTHON, str(warm / "python"))
 
 
 def failures(exam: Exam) -> dict[str, str]:
@@ -40,6 +50,7 @@ def failures(exam: Exam) -> dict[str, str]:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.usefixtures("loaded")
 def test_a_sound_loop_passes(tmp_path: Path) -> None:
     """The plain loop with the trainer's pieces passes what is asked of its
     order, its random states, averaged weights and damaged checkpoints."""
@@ -52,6 +63,7 @@ def test_a_sound_loop_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("fault", DAILY)
 def test_a_fault_is_found_by_its_question(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,6 +78,7 @@ def test_a_fault_is_found_by_its_question(
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.usefixtures("loaded")
 def test_one_that_saves_after_epochs_is_examined(tmp_path: Path) -> None:
     """A trainer that saves after whole epochs passes what is asked at their
     ends; and though its scale would not move by itself, the exam finds that it

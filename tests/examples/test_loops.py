@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +26,11 @@ from lockstep.trainer.extensions.audit import audit
 LOOPS = "plain_loop", "accelerate_loop", "lightning_loop"
 
 
-ENV = os.environ | {"OMP_NUM_THREADS": "1"}
+@pytest.fixture(autouse=True)
+def env(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches and their ranks start with torch loaded, and on one thread."""
+    monkeypatch.setenv("PATH", f"{warm}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 def words(
@@ -35,7 +38,7 @@ def words(
 ) -> list[str]:
     """How a loop is launched."""
     said = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        "torchrun", "--standalone",
         "--nproc-per-node", ranks, "-m", f"lockstep.examples.{loop}",
         "--run-dir", run_dir, "--save-every", 5, "--seconds", 60,
         "--steps", 12, *settings,
@@ -48,7 +51,7 @@ def launch(
 ) -> "subprocess.CompletedProcess[str]":
     """To its end."""
     asked = words(loop, run_dir, *settings, ranks=ranks)
-    return subprocess.run(asked, env=ENV, text=True, capture_output=True)
+    return subprocess.run(asked, text=True, capture_output=True)
 
 
 def weights(run_dir: Path, step: int) -> dict[str, Any]:
@@ -320,7 +323,7 @@ def test_a_loop_that_is_told_to_end_saves_and_leaves(
     launch goes on from there."""
     long = "--steps", 10**6, "--save-every", 10**6
     with subprocess.Popen(
-        words(loop, tmp_path, *long), env=ENV, stderr=subprocess.PIPE, text=True
+        words(loop, tmp_path, *long), stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr
         path = tmp_path / "events/attempt-0-rank-0.jsonl"

@@ -12,6 +12,9 @@ from lockstep.grading.mutants import Mutant
 from lockstep.grading.patience import Patience
 from lockstep.labs import Lab
 
+# Seconds that an answer that hangs is waited for. A criterion takes one.
+HUNG = 4
+
 
 class Wrong(NamedTuple):
     """A wrong answer: an exercise's solution with a mistake."""
@@ -52,6 +55,16 @@ def wrong_answers(exercises: Iterable[Lab | Drill]) -> list[Wrong]:
     return found
 
 
+def one_for_each_criterion(wrong: Iterable[Wrong]) -> list[Wrong]:
+    """The first wrong answer that breaks each criterion alone. They are asked
+    every day, and all once a week."""
+    found: dict[tuple[str, ...], Wrong] = {}
+    for one in wrong:
+        if len(one.mutant.fails) == 1:
+            found.setdefault((one.exercise.number, *one.mutant.fails), one)
+    return list(found.values())
+
+
 def module_file(name: str) -> Path:
     """The file of a module."""
     spec = find_spec(name)
@@ -77,7 +90,7 @@ def assert_fails(wrong: Wrong, folder: Path, seconds: float) -> None:
             swapped = [criterion.needs[x] for x in named & {*criterion.needs}]
             assert all(swapped), f"{criterion.name} would be blocked"
             job = grader, number, file, swapped
-            asked = wrong.mutant.seconds or seconds
+            asked = HUNG if wrong.mutant.seconds else seconds
             status, hint = judged(criterion, Patience(), asked, *job)
             assert status == "failed", (criterion.name, status, hint)
             assert hint

@@ -33,11 +33,10 @@ SAMPLE = {
     "",
     "biotech/sequence-and-structure/",  # formulas and a chart
     "cheat-sheet/",
-    "concepts/collectives/",  # recorded outputs
     "concepts/parallelism/",  # the most diagrams
     "handbook/",  # the longest
     "labs/lab-03-sharding/",  # a notebook
-    "performance/profiling/",  # traces
+    "performance/profiling/",  # traces, recorded outputs
     "planner/",
     "plain/",
     "practice/cards/",
@@ -49,7 +48,6 @@ SAMPLE = {
     "practice/mock-interview/",
     "practice/questions/",
     "practice/questions/five-seeds/",
-    "practice/walkthrough/",
     "reference/api/",
     "reference/api/trainer/step/",
     "reference/glossary/",

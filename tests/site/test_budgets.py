@@ -36,12 +36,8 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-# The longest page alone takes a minute: a page of practice and a notebook stand
-# for all.
-@pytest.mark.parametrize(
-    "page",
-    daily(PAGES, "practice/interview-map/", "labs/lab-03-sharding/"),
-)
+# The longest page alone takes a minute: a page of practice stands for all.
+@pytest.mark.parametrize("page", daily(PAGES, "practice/interview-map/"))
 def test_lighthouse_finds_nothing_to_mend(site: Site, page: str) -> None:
     report = lighthouse(site.address + page, "mobile", EXACT)
     assert scores(report) == dict.fromkeys(EXACT, 1.0), failures(report)

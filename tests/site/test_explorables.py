@@ -41,11 +41,9 @@ SHOWN = {
     "second-launch": "reliability/resume-exam/",
 }
 PHONE: Any = {"width": 360, "height": 800}
-# A grid of samples, a timeline, a drawing of bits, and the slowest to compute.
+# A grid of samples, and the slowest to compute.
 # What they say is held without a browser, in tests/explore.
-every = pytest.mark.parametrize(
-    "name", daily(SHOWN, "restart", "pipeline", "formats", "layouts")
-)
+every = pytest.mark.parametrize("name", daily(SHOWN, "restart", "layouts"))
 
 
 def figure(page: Page, name: str) -> Locator:

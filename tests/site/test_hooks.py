@@ -25,6 +25,7 @@ from lockstep.site.pages import notebook_pages
 from .conftest import ROOT, Site, run
 
 CODE = ROOT / "code"
+DIAGRAM = re.compile(r'<div class="diagram">.*?</svg></div>', re.S)
 
 
 def test_missing_node_modules_is_one_clear_line(scratch: Path) -> None:
@@ -49,16 +50,17 @@ def test_a_page_holds_the_drawing_of_each_diagram_and_no_script_draws(
     pages = site.pages()
     for address, html in pages.items():
         assert 'class="mermaid"' not in html, address
-        if '<div class="diagram">' not in html:
-            continue
-        for svg in BeautifulSoup(html, "html.parser").select(".diagram > svg"):
+        found = DIAGRAM.findall(html)
+        assert len(found) == html.count('<div class="diagram">'), address
+        for one in found:
+            [svg] = BeautifulSoup(one, "html.parser").select(".diagram > svg")
             assert svg["role"] == "img"
             for name in str(svg["aria-labelledby"]).split():
                 told = svg.find(id=name)
                 assert told, address
                 assert told.get_text(strip=True), address
-            for one in svg.select("[id]"):
-                assert html.count(f' id="{one["id"]}"') == 1, address
+            for named in svg.select("[id]"):
+                assert html.count(f' id="{named["id"]}"') == 1, address
             assert svg.select("marker"), address
             assert not svg.select("style, [style]"), address
     assert pages["handbook/"].count('<div class="diagram">') > 1

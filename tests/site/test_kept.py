@@ -11,6 +11,7 @@ import pytest
 from jinja2 import Environment
 from mkdocs.config import load_config
 from mkdocs.structure.pages import Page
+from mkdocstrings_handlers.python._internal import rendering
 from pymdownx.highlight import Highlight
 
 from lockstep.site.build import kept
@@ -18,6 +19,7 @@ from lockstep.site.build.kept import (
     Navigation,
     Store,
     keep_compiled,
+    keep_formatted,
     keep_highlighted,
 )
 
@@ -108,4 +110,20 @@ def test_code_and_texts_are_what_they_would_be(
         keep_compiled(store, env)
         assert env.from_string("{{ a }}").render(a=1) == "1"
         assert len(store._now) == 3
+        store.close()
+
+
+def test_signatures_are_what_they_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rendering, "_get_formatter", rendering._get_formatter)
+    code = "def f(one: int, other: int) -> None: pass"
+    plain = [rendering.do_format_code(code, n) for n in (20, 30)]
+    assert len({code, *plain}) == 3
+    for _ in range(2):
+        store = Store(tmp_path / "signatures", "black")
+        keep_formatted(store)
+        found = [rendering.do_format_code(code, n) for n in (20, 30)]
+        assert found == plain
+        assert len(store._now) == 2
         store.close()

@@ -30,9 +30,12 @@ from tests.jobs import (
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 
-def test_demo_reaches_its_accuracy_on_two_processes(tmp_path: Path) -> None:
+def test_demo_reaches_its_accuracy_on_two_processes(
+    tmp_path: Path, warm: Path
+) -> None:
     """The README's own command: real data, held-out accuracy over 95 %."""
-    finish([*TORCHRUN, *TRAINER, "--run-dir", str(tmp_path)])
+    torchrun = str(warm / "torchrun")
+    finish([torchrun, *TWO, *TRAINER, "--run-dir", str(tmp_path)])
     ends = [events(tmp_path, 0, rank)[-1] for rank in (0, 1)]
     assert [end["event"] for end in ends] == ["run_finished"] * 2
     assert ends[0]["accuracy"] > 0.95

@@ -109,7 +109,7 @@ def test_a_check_that_fails_without_a_message_names_itself() -> None:
 # Answers that are right
 
 
-@pytest.mark.parametrize("number", daily(BUGS, "01", "05", "09", "14", "18"))
+@pytest.mark.parametrize("number", daily(BUGS, "01", "09", "18"))
 def test_a_strong_answer_gets_full_marks(
     number: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ from lockstep.site.build.kept import (
     Navigation,
     Store,
     keep_compiled,
+    keep_formatted,
     keep_highlighted,
 )
 from lockstep.site.build.policy import protect
@@ -103,9 +104,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     kept.mkdir(exist_ok=True)
     code = Store(kept / "code.pickle", "pygments", "pymdown-extensions")
     texts = Store(kept / "texts.pickle", "jinja2")
+    signatures = Store(kept / "signatures.pickle", "black")
     keep_highlighted(code)
     keep_compiled(texts, ENVIRONMENT)
-    _stores[:] = code, texts
+    keep_formatted(signatures)
+    _stores[:] = code, texts, signatures
     # It would parse each page that says `mermaid`, to load what draws in a
     # browser. Its fence is what we use.
     mermaid2 = config.plugins["mermaid2"]

@@ -1,8 +1,8 @@
 """What a build would make more than once, or has made before.
 
 Material renders the whole navigation for each page. In each build pymdownx
-highlights each block of code, and Jinja compiles each text with figures. All
-that is a fifth of a build.
+highlights each block of code, Jinja compiles each text with figures, and Black
+lays out each long signature. All that is a fifth of a build.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, DictLoader, Environment
 from mkdocs.structure.pages import Page
+from mkdocstrings_handlers.python._internal import rendering
 from pygments.token import STANDARD_TYPES
 from pymdownx.highlight import Highlight
 
@@ -117,6 +118,24 @@ def keep_highlighted(store: Store) -> None:
 
     highlight.original = original  # type: ignore[attr-defined]
     Highlight.highlight = highlight
+
+
+def keep_formatted(store: Store) -> None:
+    """Have each signature looked up before it is laid out."""
+    # Of a package without types: what lays out, or what this has put there.
+    module: Any = rendering
+    original = getattr(module._get_formatter, "original", module._get_formatter)
+
+    def formatted(code: str, line_length: int) -> Any:
+        return store.get(
+            f"{line_length} {code}", lambda: original()(code, line_length)
+        )
+
+    def get_formatter() -> Callable[[str, int], str]:
+        return formatted
+
+    get_formatter.original = original  # type: ignore[attr-defined]
+    module._get_formatter = get_formatter
 
 
 def keep_compiled(store: Store, env: Environment) -> None:
