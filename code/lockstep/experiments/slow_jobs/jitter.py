@@ -3,7 +3,7 @@
 from typing import Any
 
 from lockstep.experiments.slow_jobs.rig import by_rank, flops, lab, table
-from lockstep.labs.lab_11_profiling import slow
+from lockstep.instruments import slow_trainers as slow
 
 RANKS = 2
 
