@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lockstep.experiments.slow_jobs.rig import by_rank, flops, lab, table
+from lockstep.experiments.slow_jobs.measuring import by_rank, flops, lab, table
 from lockstep.instruments import slow_trainers as slow
 
 RANKS = 2

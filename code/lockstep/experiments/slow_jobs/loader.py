@@ -3,7 +3,7 @@
 import time
 from functools import cache
 
-from lockstep.experiments.slow_jobs.rig import (
+from lockstep.experiments.slow_jobs.measuring import (
     Phases,
     by_rank,
     lab,

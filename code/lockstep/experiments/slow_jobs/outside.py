@@ -5,7 +5,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from lockstep.experiments.slow_jobs.rig import (
+from lockstep.experiments.slow_jobs.measuring import (
     Phases,
     average,
     by_rank,

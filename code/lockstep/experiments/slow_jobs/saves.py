@@ -5,7 +5,7 @@ from statistics import median
 from threading import Event
 from typing import Any
 
-from lockstep.experiments.slow_jobs.rig import Phases, table, train
+from lockstep.experiments.slow_jobs.measuring import Phases, table, train
 from lockstep.trainer.checkpoint import Manifest, Writer
 from lockstep.trainer.extensions.writers.background import BackgroundWriter
 from lockstep.trainer.step import Replica
