@@ -192,7 +192,7 @@ budgets: install ## Hold the main pages to what they may cost, with Lighthouse
 # Under an hour: faults drawn from SEED, each in a run of its own.
 .PHONY: chaos
 chaos: install ## Strike N runs with faults, compare each with an undisturbed one
-	$(BIN)python -m lockstep.experiments.chaos run --runs $(N) --seed $(SEED)
+	$(BIN)python -m lockstep.experiments.faults run --runs $(N) --seed $(SEED)
 
 # Ten minutes, in an environment of the peer's own. NEWEST=1 leaves its pins out;
 # ONLY="order kill" asks these and writes nothing.

@@ -19,6 +19,7 @@ bio.studies.protein_lm bio.studies.screens bio.studies.smiles
 bio.studies.sparse bio.studies.splits bugs.record bugs.rig chaos
 drills.faults.goodput drills.faults.late_leaver drills.faults.leading
 drills.faults.mismatch drills.faults.stale_store drills.silent
+experiments.chaos experiments.chaos.campaign
 exercises.bugs.record exercises.bugs.rig exercises.grading
 exercises.labs.lab_02_data_parallel.demo exercises.rehearsal exercises.silent
 grading
@@ -59,6 +60,7 @@ def test_a_name_that_never_was_is_not_found() -> None:
     ("command", "said"),
     [
         ("lockstep.probes.means", "mean of means"),
+        ("lockstep.experiments.chaos --help", "restarts"),
         ("lockstep.drills.silent 4", "launch 1"),
         ("lockstep.exercises.silent 4", "launch 1"),
         ("lockstep.rehearse nothing.py", "nothing.py"),

@@ -5,39 +5,31 @@ A loop tells a `Run` what it does, in four calls; `examples` has whole ones.
 """
 
 import json
-import shutil
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch.distributed as dist
 
-from lockstep.parallel.resume import (
-    MANIFEST,
-    NAMES,
-    damage,
-    load,
-    newest,
-    on_rank_0,
-    publish,
-    share,
-)
+from lockstep.parallel.resume import share
 from lockstep.trainer.checkpoint import (
+    Writer,
+    newest_good,
     rng_state,
     seed_rank,
     set_rng_state,
+    unpacked,
 )
-from lockstep.trainer.config import require_same
+from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.events import EventLog
 from lockstep.trainer.extensions.launcher import store_of_this_launch
 from lockstep.trainer.extensions.preemption import Preemption
+from lockstep.trainer.extensions.progress import Notices
 from lockstep.trainer.extensions.record import SampleRecord
 from lockstep.trainer.extensions.run_directory import next_attempt, sole_owner
 from lockstep.trainer.extensions.watchdog import Watchdog
@@ -77,68 +69,6 @@ class Batches:
 
 
 # --8<-- [end:batches]
-class Kept:
-    """The checkpoints of a run, of which the newest few are kept.
-
-    A save must not read all of them again while every rank waits. So a
-    checkpoint that this process published, or found whole, counts as whole
-    until one of its files changes; and before an older one is removed, one of
-    those that stay has been read back and compared with its digests.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.whole: dict[Path, dict[str, tuple[int, ...]]] = {}
-        self.read: set[Path] = set()  # those of `whole` that were read back
-
-    def published(self, step: int) -> None:
-        """The checkpoint of this step has just been published."""
-        folder = self.root / f"step-{step:08d}"
-        files = json.loads((folder / MANIFEST).read_bytes())["files"]
-        found = state_of(folder)
-        self.read.discard(folder)
-        if all(found.get(f, (-1,))[0] == files[f]["bytes"] for f in files):
-            self.whole[folder] = found
-
-    def is_whole(self, folder: Path) -> bool:
-        """Whether it is as it was published; read only if it has changed."""
-        if self.whole.get(folder) != (found := state_of(folder)):
-            self.read.discard(folder)
-            if damage(folder):
-                return False
-            self.whole[folder] = found
-            self.read.add(folder)
-        return True
-
-    def prune(self, keep: int, step: int) -> None:
-        """Remove what is older than the newest `keep` whole checkpoints, when
-        this process has just published that of `step`."""
-        self.published(step)
-        folders = sorted(self.root.glob(NAMES), reverse=True)
-        while True:
-            stay = [*islice(filter(self.is_whole, folders), keep)]
-            older = [one for one in folders if one < stay[-1]] if stay else []
-            if len(stay) < keep or not older:
-                return
-            if not self.read.isdisjoint(stay):
-                break
-            del self.whole[stay[0]]  # it stays for longest: read it back
-        for folder in older:
-            shutil.rmtree(self.root / "tmp", ignore_errors=True)
-            shutil.rmtree(folder.rename(self.root / "tmp"))
-            self.whole.pop(folder, None)
-            self.read.discard(folder)
-
-
-def state_of(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Size, inode and times of each file, which tell whether it has changed."""
-    found: dict[str, tuple[int, ...]] = {}
-    for file in folder.iterdir():
-        at = file.stat()
-        found[file.name] = at.st_size, at.st_ino, at.st_mtime_ns, at.st_ctime_ns
-    return found
-
-
 # --8<-- [start:run]
 class Run:
     """What a loop tells, and asks. Every rank makes every call."""
@@ -150,9 +80,9 @@ class Run:
         about: dict[str, Any],
         seed: int,
     ) -> None:
-        self.root = run_dir / "checkpoints"
-        self.kept = Kept(self.root)
-        self.parts, self.about, self.seed = parts, about, seed
+        self.run_dir, self.root = run_dir, run_dir / "checkpoints"
+        self.parts, self.seed = parts, seed
+        self.about = json.loads(json.dumps(about))  # as a manifest has it
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self.attempt = 0
         self.newest = "start", time.perf_counter()  # the watchdog looks here
@@ -162,15 +92,15 @@ class Run:
         """Load the newest whole checkpoint into `parts`; the step that it was
         saved after, or 0 where there is none. ConfigError if it is of a run
         that was `about` something else."""
-        if not (folder := newest(self.root)):
+        belongs = {"config": self.about}
+        if not (found := on_rank0(lambda: newest_good(self.root, belongs))):
             return 0
-        saved = load(folder, "run")
-        require_same(self.about, saved["about"])
+        folder, manifest = found
         for name, part in self.parts.items():
-            part.load_state_dict(load(folder, name))
-        self.state = saved["state"]
-        if saved["world"] == self.world:
-            set_rng_state(load(folder, f"random-{self.rank}"))
+            part.load_state_dict(unpacked(folder / f"{name}.pt"))
+        self.state = manifest["state"]
+        if manifest["world_size"] == self.world:
+            set_rng_state(unpacked(folder / f"rank-{self.rank}.pt"))
         else:  # other ranks, other states, and not those of the beginning
             seed_rank(self.seed, self.rank, self.state["step"])
         at = {k: v for k, v in self.state.items() if k != "attempt"}
@@ -195,25 +125,18 @@ class Run:
     def save(self, keep: int = 3) -> None:
         """Publish a checkpoint of this moment, and keep the newest few. What
         cannot be written is said, and training goes on."""
-        step = self.state["step"]
-        whole: dict[str, Any] = {}
+        files: dict[str, Any] = {f"rank-{self.rank}.pt": rng_state()}
         if self.rank == 0:
-            whole = {n: part.state_dict() for n, part in self.parts.items()}
-            whole["run"] = {
-                "state": self.state, "about": self.about, "world": self.world
-            }  # fmt: skip
-        whole[f"random-{self.rank}"] = rng_state()
+            whole = self.parts.items()
+            files |= {f"{name}.pt": part.state_dict() for name, part in whole}
+        manifest = {
+            "step": self.state["step"], "attempt": self.attempt,
+            "world_size": self.world, "config": self.about, "state": self.state,
+        }  # fmt: skip
+        cfg = TrainConfig(self.run_dir, keep_checkpoints=keep)
         self.newest = "save", time.perf_counter()
-        try:
-            with phase("checkpoint"):
-                publish(self.root, step, whole)
-            on_rank_0(partial(self.kept.prune, keep, step))
-        except RuntimeError as error:
-            emit("checkpoint_failed", step=step, reason=str(error))
-            if self.rank == 0:
-                print(f"no checkpoint of step {step}: {error}", flush=True)
-        else:
-            emit("checkpoint_saved", step=step)
+        with phase("checkpoint"):
+            Writer().finish(cfg, manifest, files, leaving=False)
         self.newest = "loop", time.perf_counter()
 
     def finished(self) -> None:
@@ -234,10 +157,10 @@ def attached(
 ) -> Iterator[Run]:
     """Own `run_dir` while a loop trains `parts`; its process group is there.
 
-    `about` says what the run is, in plain data: a checkpoint that says
-    otherwise is refused. `samples` and `seed` define the order that the record
-    is audited against, which is that of `GlobalOrder`; on another number of
-    ranks, random states follow from `seed` too. When `seconds` pass
+    `about` says what the run is, in plain data that JSON can hold: a checkpoint
+    that says otherwise is refused. `samples` and `seed` define the order that
+    the record is audited against, which is that of `GlobalOrder`; on another
+    number of ranks, random states follow from `seed` too. When `seconds` pass
     without a call, all ranks end. ConfigError while another job has `run_dir`.
     """
     run = Run(run_dir, parts, about, seed)
@@ -256,6 +179,7 @@ def attached(
             Preemption(store, run.world, held),
             Watchdog(*place, run.world, seconds, run, store, held),
             EventLog(*place, run_id, {}),
+            *([Notices()] if run.rank == 0 else []),
         )
         begun = {"attempt": run.attempt, "world_size": run.world}
         emit("run_started", dataset_length=samples, seed=seed, **begun)

@@ -16,15 +16,15 @@
 # %% cellView="form" tags=["folded"]
 # @title What the solution is made of; open it once you have yours
 {{ files(parts) }}
-#: if lab.file("slow").exists()
+#: for file in given
 # %% [markdown]
 # ## What you are given
 
 # %%
-# %%writefile lockstep/labs/{{ lab.name }}/slow.py
-# --8<-- "code/lockstep/labs/{{ lab.name }}/slow.py"
+# %%writefile {{ file }}
+# --8<-- "code/{{ file }}"
 
-#: endif
+#: endfor
 # %% [markdown]
 # ## Your answer
 

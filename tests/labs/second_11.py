@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from lockstep.labs.lab_11_profiling import slow
+from lockstep.instruments import slow_trainers as slow
 
 FOUND = {
     "A": ("load", None),

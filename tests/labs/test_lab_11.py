@@ -8,13 +8,20 @@ from itertools import pairwise
 import torch
 import torch.distributed as dist
 
+from lockstep.instruments import slow_trainers as slow
 from lockstep.instruments.fake_gpu import FakeGpu
 from lockstep.instruments.phase_timer import Marks
 from lockstep.instruments.traffic import Traffic
-from lockstep.labs.lab_11_profiling import grader, slow, solution
+from lockstep.labs.lab_11_profiling import grader, solution
 from tests.ranks import run_ranks, store
 
 NAMES = "ABCD"
+
+
+def test_an_answer_may_import_the_trainers_by_their_old_name() -> None:
+    from lockstep.labs.lab_11_profiling import slow as old
+
+    assert (old.A, old.Store) == (slow.A, slow.Store)
 
 
 def join() -> int:

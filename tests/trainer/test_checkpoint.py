@@ -38,7 +38,7 @@ from lockstep.trainer.model import DataParallel, build_model
 from lockstep.trainer.process import joined
 from lockstep.trainer.telemetry import attach
 from tests import ranks
-from tests.experiments.chaos.damage import (
+from tests.experiments.faults.damage import (
     Log,
     belonging,
     bomb,

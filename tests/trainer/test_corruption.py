@@ -32,8 +32,8 @@ from lockstep.trainer.step import Replica
 from lockstep.trainer.telemetry import attach
 from tests import ranks
 from tests.conftest import daily
-from tests.experiments.chaos import damage
-from tests.experiments.chaos.damage import Log, belonging
+from tests.experiments.faults import damage
+from tests.experiments.faults.damage import Log, belonging
 from tests.faults import after_commit
 
 SEED, JOBS = 1, 2

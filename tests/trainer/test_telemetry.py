@@ -155,10 +155,10 @@ def work(settings: Event, fail: str) -> Event:
     if fail == "write":
         publish = checkpoint.publish
 
-        def full(r: Any, tmp: Any, manifest: Event, wrote: list) -> Event:
+        def full(cfg: Any, tmp: Any, manifest: Event) -> Event:
             if manifest["step"] == 3:
                 raise OSError("disk full")
-            return publish(r, tmp, manifest, wrote)
+            return publish(cfg, tmp, manifest)
 
         checkpoint.publish = full
     return launch(TrainConfig(**settings), ranks.store())

@@ -29,7 +29,7 @@ from lockstep.trainer.model import make_task
 from lockstep.trainer.process import joined
 from tests import ranks
 from tests.conftest import daily
-from tests.experiments.chaos.damage import Bomb, flip, reseal
+from tests.experiments.faults.damage import Bomb, flip, reseal
 from tests.faults import after_commit
 from tests.jobs import work
 

@@ -1,5 +1,5 @@
-"""What the pages show as evidence: small demonstrations, slow jobs, faults,
-campaigns of them, benchmarks and studies.
+"""What the pages show as evidence: small demonstrations, slow jobs, faults
+and campaigns of them, benchmarks and studies.
 
 `provenance` says on what machine and revision a result was made; `markdown`
 writes it as sections that pages include. What a chapter teaches belongs to

@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 import torch.distributed as dist
 
-from .config import ConfigError, require_same
+from .config import ConfigError, TrainConfig, require_same
 from .process import on_rank0
 from .step import Replica
 from .telemetry import emit, phase
@@ -33,23 +33,26 @@ class Writer:
     def save(self, r: Replica, manifest: Manifest, leaving: bool) -> None:
         """Publish the state of this moment. All ranks call it."""
         with phase("checkpoint"):
-            self.finish(r, manifest, self.state(r), leaving)
+            self.finish(r.cfg, manifest, self.state(r), leaving)
 
-    def finish(self, r: Replica, manifest: Manifest, state: dict[str, Any],
-               leaving: bool) -> None:
+    def finish(self, cfg: TrainConfig, manifest: Manifest,
+               state: dict[str, Any], leaving: bool) -> None:
         """Write `state`, publish, and say so. What one rank cannot write is
         published by none, and training goes on, unless it is `leaving`."""
-        begun, everyone = perf_counter(), [None] * r.me.world_size
-        step, tmp = manifest["step"], r.cfg.run_dir / "checkpoints" / "tmp"
+        step, tmp = manifest["step"], cfg.run_dir / "checkpoints" / "tmp"
+        begun, wrote = perf_counter(), [Manifest()] * dist.get_world_size()
         try:
             on_rank0(lambda: fresh(tmp), self.group)
             try:
                 mine: Any = self.write(tmp, state)
             except OSError as error:
                 mine = error
-            dist.all_gather_object(everyone, mine, self.group)
-            saved = on_rank0(
-                lambda: publish(r, tmp, manifest, everyone), self.group)
+            dist.all_gather_object(wrote, mine, self.group)
+            for files in wrote:
+                if isinstance(files, OSError):
+                    raise files
+                manifest["files"] = manifest.get("files", {}) | files
+            saved = on_rank0(lambda: publish(cfg, tmp, manifest), self.group)
         except (OSError, ValueError) as error:
             on_rank0(lambda: shutil.rmtree(tmp, True), self.group)  # its space
             emit("checkpoint_failed", step=step, reason=str(error))
@@ -110,12 +113,8 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def publish(r: Replica, tmp: Path, manifest: Manifest, wrote: list) -> Manifest:
+def publish(cfg: TrainConfig, tmp: Path, manifest: Manifest) -> Manifest:
     """Seal, sync and rename `tmp`; then drop what is too old to keep."""
-    for files in wrote:
-        if isinstance(files, OSError):
-            raise files
-        manifest["files"] = manifest.get("files", {}) | files
     manifest["sha256"] = seal(manifest)
     with phase("manifest"):
         write_file(tmp / "manifest.json", json.dumps(manifest).encode())
@@ -128,7 +127,7 @@ def publish(r: Replica, tmp: Path, manifest: Manifest, wrote: list) -> Manifest:
         sync(root)
     with phase("prune"):
         verify(root / name)  # only while this one is good may another go
-        for old in published(root)[r.cfg.keep_checkpoints :]:
+        for old in published(root)[cfg.keep_checkpoints :]:
             shutil.rmtree(old.rename(tmp))
     size = sum(file["bytes"] for file in manifest["files"].values())
     return {"checkpoint": name, "bytes": size}

@@ -18,11 +18,11 @@ from lockstep.experiments.slow_jobs import (
     accumulate,
     bucket,
     jitter,
+    measuring,
     outside,
     padding,
     reads,
     recompiles,
-    rig,
     saves,
     skew,
 )
@@ -62,7 +62,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
 def test_a_starved_loader_has_most_cpu_time(found: Any) -> None:
     for rank in found("loader"):
         cpu = rank["cpu"]
-        assert rig.leads(cpu["slow"]) == "load"
+        assert measuring.leads(cpu["slow"]) == "load"
         for mended in ("one batch", "mended"):
             assert 10 * cpu[mended]["load"] < cpu["slow"]["load"]
 
@@ -187,9 +187,9 @@ def test_what_no_phase_has_shows_as_the_rest(found: Any) -> None:
 
 def test_phases_of_a_step_add_up_to_it() -> None:
     phases = {"load": 1.0, "backward": 5.0, "sync": 4.0, "sync_exposed": 2.0}
-    took = rig.parted({"phases": phases, "step_seconds": 9.0})
+    took = measuring.parted({"phases": phases, "step_seconds": 9.0})
     assert took == {"load": 1, "backward": 3, "sync": 2, "other": 3}
-    shown = rig.columns(took | {"forward": 1.0, "save": 4.0})
+    shown = measuring.columns(took | {"forward": 1.0, "save": 4.0})
     assert (shown["compute"], shown["other"]) == (4, 7)
 
 

@@ -9,7 +9,7 @@ from lockstep.planner.checkpoints import young_daly
 
 HOME = Path(__file__).parents[1]
 SAVES = HOME / "benchmarks" / "background.json"
-RESTARTS = HOME / "chaos" / "result.json"
+RESTARTS = HOME / "faults" / "result.json"
 # Llama 3 405B: 419 unexpected interruptions in 54 days of 16,384 GPUs.
 GPU_SECONDS = 54 * 86400 * 16384 / 419
 

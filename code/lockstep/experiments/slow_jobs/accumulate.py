@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.nn.utils import parameters_to_vector
 
-from lockstep.experiments.slow_jobs.rig import Committed, train
+from lockstep.experiments.slow_jobs.measuring import Committed, train
 from lockstep.instruments.traffic import Call, Traffic
 from lockstep.trainer.model import DataParallel
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.experiments.slow_jobs.rig import Committed, train
+from lockstep.experiments.slow_jobs.measuring import Committed, train
 from lockstep.instruments.traffic import Call, Traffic
 from lockstep.trainer.model import DataParallel
 

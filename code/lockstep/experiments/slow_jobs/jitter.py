@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from lockstep.experiments.slow_jobs.rig import by_rank, flops, lab, table
-from lockstep.labs.lab_11_profiling import slow
+from lockstep.experiments.slow_jobs.measuring import by_rank, flops, lab, table
+from lockstep.instruments import slow_trainers as slow
 
 RANKS = 2
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from lockstep.experiments.slow_jobs.rig import (
+from lockstep.experiments.slow_jobs.measuring import (
     Phases,
     average,
     by_rank,
@@ -13,7 +13,7 @@ from lockstep.experiments.slow_jobs.rig import (
     table,
     train,
 )
-from lockstep.labs.lab_11_profiling.slow import Store
+from lockstep.instruments.slow_trainers import Store
 from lockstep.trainer.telemetry import Observer
 
 RANKS = 2

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from lockstep.labs.lab_11_profiling.slow import C
+from lockstep.instruments.slow_trainers import C
 
 RANKS = 1
 SAMPLES, BATCH, WIDTH = 96, 8, 16

@@ -23,7 +23,7 @@ from lockstep.experiments import markdown
 from lockstep.experiments.benchmarks.links import fit, planned
 from lockstep.experiments.markdown import measured, table
 from lockstep.experiments.provenance import about, write
-from lockstep.experiments.slow_jobs.rig import train
+from lockstep.experiments.slow_jobs.measuring import train
 from lockstep.instruments.forked import in_a_group
 from lockstep.trainer.model import DataParallel
 

@@ -6,7 +6,11 @@ import torch
 from torch import Tensor
 from torch.optim import optimizer as hooks
 
-from lockstep.experiments.slow_jobs.rig import Committed, Operations, train
+from lockstep.experiments.slow_jobs.measuring import (
+    Committed,
+    Operations,
+    train,
+)
 from lockstep.trainer.model import DataParallel
 
 RANKS = 1

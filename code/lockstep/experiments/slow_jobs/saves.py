@@ -5,10 +5,10 @@ from statistics import median
 from threading import Event
 from typing import Any
 
-from lockstep.experiments.slow_jobs.rig import Phases, table, train
+from lockstep.experiments.slow_jobs.measuring import Phases, table, train
 from lockstep.trainer.checkpoint import Manifest, Writer
+from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.writers.background import BackgroundWriter
-from lockstep.trainer.step import Replica
 from lockstep.trainer.telemetry import Observer
 
 RANKS = 2
@@ -33,10 +33,10 @@ class FarAway(Writer, Observer):
         self.loop_goes_on.set()
 
     def finish(
-        self, r: Replica, manifest: Manifest, state: Any, leaving: bool
+        self, cfg: TrainConfig, manifest: Manifest, state: Any, leaving: bool
     ) -> None:
         self.step = manifest["step"]
-        super().finish(r, manifest, state, leaving)
+        super().finish(cfg, manifest, state, leaving)
 
     def write(self, folder: Path, state: dict[str, Any]) -> Manifest:
         if not self.loop_goes_on.wait(SECONDS):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lockstep.experiments.slow_jobs.rig import Operations
+from lockstep.experiments.slow_jobs.measuring import Operations
 
 RANKS = 1
 LAYERS, WIDTH, BATCH = 64, 16, 8

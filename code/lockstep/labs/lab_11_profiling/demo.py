@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from lockstep.instruments import slow_trainers as slow
 from lockstep.labs.demo import show
-from lockstep.labs.lab_11_profiling import slow
 
 
 def profiled(trainer: type[slow.Trainer], timer: Any) -> list[list[float]]:

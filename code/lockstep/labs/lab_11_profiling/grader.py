@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from lockstep.grading.criteria import Criterion, named
+from lockstep.instruments import slow_trainers as slow
 from lockstep.instruments.fake_gpu import FakeGpu
 from lockstep.instruments.phase_timer import Marks
 from lockstep.instruments.traffic import Traffic
-from lockstep.labs.lab_11_profiling import slow
 
 NAMES = "A", "B", "C", "D"
 FASTER = 2  # A's CPU time; it is 4

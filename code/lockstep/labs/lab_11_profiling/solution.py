@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from lockstep.instruments import slow_trainers as slow
 from lockstep.instruments.phase_timer import PhaseTimer
 from lockstep.instruments.trace_breakdown import breakdown
-from lockstep.labs.lab_11_profiling import slow
 
 __all__ = ["FOUND", "A", "B", "C", "D", "PhaseTimer", "breakdown"]
 

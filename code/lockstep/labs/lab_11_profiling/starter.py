@@ -1,8 +1,8 @@
 """Lab 11: profiling.
 
-Read lockstep/labs/lab_11_profiling/slow.py first: it has one loop and
-four trainers. Part one measures them, part two names what you found, and part
-three mends it.
+Read lockstep/instruments/slow_trainers.py first: it has one loop and four
+trainers. Part one measures them, part two names what you found, and part three
+mends it.
 
 Once PhaseTimer is there, see where their time goes, on two ranks:
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from lockstep.labs.lab_11_profiling import slow
+from lockstep.instruments import slow_trainers as slow
 
 
 class PhaseTimer:

@@ -36,6 +36,7 @@ from lockstep.site.pages.snippets import expand
 PROGRAM = "lockstep.grading.__main__"  # that a notebook grades with
 # Of the instruments, the two that lab 11 asks for.
 MEASURED = "/phase_timer.py", "/trace_breakdown.py"
+GIVEN = "/slow_trainers.py"  # what it is about
 _INCLUDE = re.compile(r"^# (?=--8<--)", re.M)
 
 
@@ -107,7 +108,8 @@ def source_of(exercise: Exercise, root: Path) -> str:
             or f == f"{home}/sound.py"
             or f.endswith(MEASURED)
         ]
-        cells = [f"{home}/slow.py", f"{home}/solution.py"]  # of their own
+        given["given"] = [f for f in files if f.endswith(GIVEN)]
+        cells = [*given["given"], f"{home}/solution.py"]  # of their own
         files = [f for f in files if f not in given["parts"] + cells]
         given["starter"] = starter(exercise)
     if isinstance(exercise, Drill):

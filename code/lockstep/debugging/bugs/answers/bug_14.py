@@ -1,12 +1,12 @@
 """Each rank looks for the newest checkpoint by itself."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from lockstep.debugging.bugs.rig import launch
+from lockstep.instruments.late_listing import list_late
 
 SYMPTOM = "A rank whose listing lags behind restores an older step."
 
@@ -15,17 +15,14 @@ def prove(trainer: Path, folder: Path) -> None:
     """Rank 1 does not list step 2 yet; nobody trains after the restore."""
 
     def late(module: ModuleType) -> list[int]:
-        glob, restore, steps = Path.glob, module.restore, []
-
-        def listing(self: Path, pattern: str) -> Iterator[Path]:
-            return (p for p in glob(self, pattern) if "02" not in p.name)
+        restore, steps = module.restore, []
 
         def restoring(r: object) -> tuple[int, float]:
             steps.append(restore(r)[0])
             return 2, 0.0
 
         if os.environ["RANK"] == "1":
-            Path.glob = listing  # type: ignore[method-assign, assignment]
+            list_late(lambda name: "02" in name)
         module.restore = restoring  # type: ignore[attr-defined]
         return steps
 

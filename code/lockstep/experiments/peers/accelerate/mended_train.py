@@ -32,7 +32,7 @@ from lockstep.exam.task import Model, Samples
 def main() -> None:
     """Train to the end, or to the step at which to stop."""
     args = arguments()
-    timeout = timedelta(seconds=args.timeout)
+    timeout = timedelta(seconds=args.timeout_seconds)
     accelerator = Accelerator(
         cpu=not torch.cuda.is_available(),
         mixed_precision="fp16" if args.precision == "fp16" else "no",
@@ -46,7 +46,7 @@ def main() -> None:
 
     def told(*_: object) -> None:
         accelerator.set_trigger()
-        signal.alarm(args.timeout)  # the end, if no step ends any more
+        signal.alarm(args.timeout_seconds)  # the end, if no step ends any more
 
     signal.signal(signal.SIGTERM, told)
     set_seed(args.seed, device_specific=True)

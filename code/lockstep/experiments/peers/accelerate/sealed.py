@@ -2,21 +2,13 @@
 
 import json
 import shutil
-from hashlib import sha256
 from pathlib import Path
 
 from accelerate import Accelerator
 
+from lockstep.experiments.peers.repairs import digests
+
 SEAL = "seal.json"
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """A hash of each file but the seal."""
-    return {
-        path.name: sha256(path.read_bytes()).hexdigest()
-        for path in folder.iterdir()
-        if path.name != SEAL
-    }
 
 
 def save(accelerator: Accelerator, root: Path, step: int, run: str) -> None:
@@ -28,7 +20,7 @@ def save(accelerator: Accelerator, root: Path, step: int, run: str) -> None:
     accelerator.save_state(str(part))
     accelerator.wait_for_everyone()
     if accelerator.is_main_process:
-        seal = {"step": step, "run": run, "files": contents(part)}
+        seal = {"step": step, "run": run, "files": digests(part, SEAL)}
         (part / SEAL).write_text(json.dumps(seal))
         shutil.rmtree(whole, ignore_errors=True)
         part.rename(whole)
@@ -53,7 +45,7 @@ def load(accelerator: Accelerator, root: Path, run: str) -> int:
             continue
         if seal["run"] != run:
             raise SystemExit(f"{path} belongs to another run")
-        if contents(path) == seal["files"]:
+        if digests(path, SEAL) == seal["files"]:
             accelerator.load_state(str(path))
             return step
         accelerator.print(f"{path} is damaged; trying the one before")

@@ -4,9 +4,7 @@ Checkpoints are named and kept by `ProjectConfiguration`, the position is a
 registered object, and the rest of an epoch comes from `skip_first_batches`.
 """
 
-import argparse
 from datetime import timedelta
-from pathlib import Path
 
 import torch
 from accelerate import Accelerator
@@ -20,6 +18,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
 
 WARMUP = 4  # steps
 
@@ -39,22 +38,10 @@ class Progress:
         self.step, self.saves = state["step"], state["saves"]
 
 
-def arguments() -> argparse.Namespace:
-    """What the adapter passes."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--stop-at", type=int)
-    parser.add_argument("--precision", default="fp32")
-    for name in ("save-every", "global-batch", "workers", "seed", "timeout"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    return parser.parse_args()
-
-
 def main() -> None:
     """Train to the end, or to the step at which to stop."""
     args = arguments()
-    timeout = timedelta(seconds=args.timeout)
+    timeout = timedelta(seconds=args.timeout_seconds)
     accelerator = Accelerator(
         cpu=not torch.cuda.is_available(),
         mixed_precision="fp16" if args.precision == "fp16" else "no",

@@ -489,9 +489,9 @@ def metadata_never_compared() -> None:
 def notes_in_a_pickle() -> None:
     """Notes are kept in a pickle."""
 
-    def other(r: Any, tmp: Path, manifest: Any, wrote: list) -> Any:
+    def other(cfg: Any, tmp: Path, manifest: Any) -> Any:
         (tmp / "notes.pkl").write_bytes(pickle.dumps({"by": "me"}))
-        return publish(r, tmp, manifest, wrote)
+        return publish(cfg, tmp, manifest)
 
     def loaded(self: Any, r: Any, folder: Path) -> None:
         load(self, r, folder)

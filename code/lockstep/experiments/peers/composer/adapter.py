@@ -1,9 +1,9 @@
 """The exam's adapter for MosaicML Composer with MosaicML Streaming."""
 
-import re
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import by_numbers, options
 
 name = "Composer"
 lacks = {
@@ -14,26 +14,12 @@ lacks = {
 
 def command(launch: Launch) -> list[object]:
     """By Composer's own launcher."""
-    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
     return [
         launch.python, "-m", "composer.cli", "--nproc", launch.ranks,
-        Path(__file__).with_name("train.py"),
-        "--run-dir", launch.run_dir,
-        "--steps", launch.steps, *stop,
-        "--save-every", launch.save_every,
-        "--batch", launch.global_batch,
-        "--workers", launch.workers,
-        "--seed", launch.seed,
-        "--timeout", launch.timeout_seconds,
+        Path(__file__).with_name("train.py"), *options(launch),
     ]  # fmt: skip
 
 
 def checkpoints(run_dir: Path) -> list[Path]:
-    """By the batch in their names; `latest-rank0.pt` is a link to one."""
-    found = (run_dir / "checkpoints").glob("ep*-ba*-rank0.pt")
-    return sorted(found, key=lambda path: int(number(path.name)))
-
-
-def number(file_name: str) -> str:
-    """How many batches a checkpoint has seen."""
-    return re.findall(r"-ba(\d+)-", file_name)[0]
+    """By the epoch and batch in their names; `latest-rank0.pt` is a link."""
+    return by_numbers((run_dir / "checkpoints").glob("ep*-ba*-rank0.pt"))

@@ -15,6 +15,7 @@ from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from torch import Tensor
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
 
 COLUMNS = {"x": "ndarray:float32:33", "labels": "int64"}
 
@@ -114,18 +115,12 @@ def mended(args: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Train, going on from the newest checkpoint if there is one."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run-dir", type=Path)
-    for name in ("steps", "save-every", "batch", "workers", "seed", "timeout"):
-        parser.add_argument(f"--{name}", type=int)
-    parser.add_argument("--stop-at", type=int)
-    parser.add_argument("--mended", action="store_true")
-    args = parser.parse_args()
+    args = arguments()
 
-    dist.initialize_dist("cpu", timeout=args.timeout)
+    dist.initialize_dist("cpu", timeout=args.timeout_seconds)
     reproducibility.seed_all(args.seed)
     model = Learner()
-    batch_size = args.batch // dist.get_world_size()
+    batch_size = args.global_batch // dist.get_world_size()
     dataset = StreamingDataset(
         local=str(shards(args.run_dir / "data")),
         shuffle=True,
@@ -156,7 +151,7 @@ def main() -> None:
         save_num_checkpoints_to_keep=3,
         device="cpu",
         seed=args.seed,
-        dist_timeout=args.timeout,
+        dist_timeout=args.timeout_seconds,
         progress_bar=False,
         **(mended(args) if args.mended else options),
     )

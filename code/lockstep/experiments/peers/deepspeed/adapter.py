@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import by_numbers, options
 
 name = "DeepSpeed"
 lacks = {
@@ -34,21 +35,9 @@ def script(launch: Launch) -> list[object]:
     for left in Path("/dev/shm").glob("deepspeed_allreduce_buffer_*"):
         with suppress(PermissionError):
             left.unlink()
-    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
-    return [
-        Path(__file__).with_name("train.py"),
-        "--run-dir", launch.run_dir,
-        "--steps", launch.steps, *stop,
-        "--save-every", launch.save_every,
-        "--batch", launch.global_batch,
-        "--workers", launch.workers,
-        "--precision", launch.precision,
-        "--seed", launch.seed,
-        "--timeout", launch.timeout_seconds,
-    ]  # fmt: skip
+    return [Path(__file__).with_name("train.py"), *options(launch)]
 
 
 def checkpoints(run_dir: Path) -> list[Path]:
     """By the step in their names."""
-    found = (run_dir / "checkpoints").glob("global_step*")
-    return sorted(found, key=lambda p: int(p.name[len("global_step") :]))
+    return by_numbers((run_dir / "checkpoints").glob("global_step*"))

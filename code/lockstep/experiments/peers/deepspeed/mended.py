@@ -4,6 +4,7 @@ import runpy
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import torchrun
 
 theirs = runpy.run_path(str(Path(__file__).with_name("adapter.py")))
 name = "DeepSpeed, mended"
@@ -14,7 +15,5 @@ def command(launch: Launch) -> list[object]:
     """By torchrun, which gives the ranks time to save at a SIGTERM."""
     return [
         "env", "DS_ACCELERATOR=cpu", "TORCH_FORCE_WEIGHTS_ONLY_LOAD=1",
-        launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks,
-        *theirs["script"](launch), "--mended",
+        *torchrun(launch), *theirs["script"](launch), "--mended",
     ]  # fmt: skip

@@ -3,7 +3,6 @@
 import argparse
 import hashlib
 import os
-import signal
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from deepspeed.runtime.zero.config import ZeroStageEnum
 from deepspeed.utils.tensor_fragment import fragment_address
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
+from lockstep.experiments.peers.repairs import Notice
 
 
 def config(args: argparse.Namespace, micro_batch: int) -> dict[str, Any]:
@@ -23,11 +24,11 @@ def config(args: argparse.Namespace, micro_batch: int) -> dict[str, Any]:
     fp16 = args.precision == "fp16"
     # So that the engine reduces in the default group, with its time-out.
     mesh = {
-        "data_parallel_size": args.batch // micro_batch,
+        "data_parallel_size": args.global_batch // micro_batch,
         "sequence_parallel_size": 1,
     }
     return (mesh if args.mended else {}) | {
-        "train_batch_size": args.batch,
+        "train_batch_size": args.global_batch,
         "train_micro_batch_size_per_gpu": micro_batch,
         # With ZeRO the scale of fp16 never falls, so that no step is taken.
         "zero_optimization": {"stage": 0 if fp16 else 1},
@@ -48,23 +49,12 @@ class Mended:
     """What DeepSpeed leaves to its user, by means of the client state."""
 
     def __init__(self, engine: Any, args: argparse.Namespace) -> None:
-        self.engine, self.told, self.random = engine, False, None
+        self.engine, self.notice, self.random = engine, Notice(), None
         self.scaler = engine.torch_autocast_z0_gradscaler
         self.run = args.seed, Samples().x.double().sum().item()
-        signal.signal(signal.SIGTERM, self.tell)
         torch.serialization.add_safe_globals(
             [ZeroStageEnum, LossScaler, fragment_address]
         )  # with TORCH_FORCE_WEIGHTS_ONLY_LOAD=1
-
-    def tell(self, *_: object) -> None:
-        """Remember a SIGTERM."""
-        self.told = True
-
-    def stops(self) -> bool:
-        """Whether any rank was told to stop."""
-        told = torch.tensor(int(self.told))
-        dist.all_reduce(told, dist.ReduceOp.MAX)
-        return bool(told)
 
     def save(self, folder: str, state: dict[str, Any]) -> None:
         """Add the random states of all ranks, the scaler's, and whose run it
@@ -117,23 +107,15 @@ def digest(checkpoint: Path) -> str:
 
 def main() -> None:
     """Train, going on from the newest checkpoint if there is one."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run-dir", type=Path)
-    for name in ("steps", "save-every", "batch", "workers", "seed", "timeout"):
-        parser.add_argument(f"--{name}", type=int)
-    parser.add_argument("--stop-at", type=int)
-    parser.add_argument("--precision")
-    parser.add_argument("--mended", action="store_true")
-    parser.add_argument("--local_rank", type=int)
-    args = parser.parse_args()
+    args = arguments("--local_rank")
 
-    deepspeed.init_distributed(timeout=timedelta(seconds=args.timeout))
+    deepspeed.init_distributed(timeout=timedelta(seconds=args.timeout_seconds))
     torch.manual_seed(args.seed + dist.get_rank())
     model = Model()
     engine, *_ = deepspeed.initialize(
         model=model,
         optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3),
-        config=config(args, args.batch // dist.get_world_size()),
+        config=config(args, args.global_batch // dist.get_world_size()),
     )
     loader = engine.deepspeed_io(Samples(), num_local_io_workers=args.workers)
     folder = str(args.run_dir / "checkpoints")
@@ -158,7 +140,7 @@ def main() -> None:
             engine.backward(engine(**batch)["loss"])
             engine.step()
             step += 1
-            if more and more.stops():
+            if more and more.notice.by_anyone():
                 end = step
             if step % args.save_every == 0 or step == end:
                 if more:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import options, torchrun
 
 name = "Lightning Fabric"
 lacks = {
@@ -14,19 +15,8 @@ lacks = {
 def command(launch: Launch) -> list[object]:
     """By torchrun, one of the documented launchers."""
     return [
-        launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks,
-        Path(__file__).with_name("train.py"),
-        "--run-dir", launch.run_dir,
-        "--ranks", launch.ranks,
-        "--steps", launch.steps,
-        "--stop-at", launch.stop_at or 0,
-        "--save-every", launch.save_every,
-        "--global-batch", launch.global_batch,
-        "--workers", launch.workers,
-        "--precision", launch.precision,
-        "--seed", launch.seed,
-        "--timeout-seconds", launch.timeout_seconds,
+        *torchrun(launch), Path(__file__).with_name("train.py"),
+        *options(launch),
     ]  # fmt: skip
 
 

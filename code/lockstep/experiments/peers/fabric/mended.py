@@ -1,13 +1,5 @@
-"""Lightning Fabric, with what a user has to add."""
+"""Lightning Fabric with what its user has to add."""
 
-import runpy
-from pathlib import Path
+from lockstep.experiments.peers.launching import mended
 
-theirs = runpy.run_path(str(Path(__file__).with_name("adapter.py")))
-name = "Lightning Fabric, mended"
-lacks, checkpoints = theirs["lacks"], theirs["checkpoints"]
-
-
-def command(launch: object) -> list[object]:
-    """The same script."""
-    return [*theirs["command"](launch), "--mended"]
+name, lacks, command, checkpoints = mended(__file__)

@@ -2,44 +2,19 @@
 
 import argparse
 import zipfile
-from collections.abc import Iterator
-from math import ceil
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
-import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from lockstep.exam.task import Samples
-
-
-class Batches:
-    """This rank's batches from where training is: `state["step"]` says so, for
-    any number of ranks and of loader workers."""
-
-    def __init__(
-        self,
-        fabric: L.Fabric,
-        state: dict[str, Any],
-        n: int,
-        batch: int,
-        seed: int,
-    ) -> None:
-        self.fabric, self.state, self.n = fabric, state, n
-        self.batch, self.seed = batch, seed  # over all ranks
-
-    def __len__(self) -> int:
-        return ceil(self.n / self.batch)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        rank, world = self.fabric.global_rank, self.fabric.world_size
-        epoch, done = divmod(self.state["step"], len(self))
-        rng = torch.Generator().manual_seed(1000 * self.seed + epoch)
-        order = torch.randperm(self.n, generator=rng).tolist()
-        for k in range(done, len(self)):
-            yield order[k * self.batch : (k + 1) * self.batch][rank::world]
+from lockstep.experiments.peers.repairs import (
+    Batches,
+    random_states,
+    set_random_states,
+)
 
 
 class Random:
@@ -50,19 +25,11 @@ class Random:
         torch.manual_seed(hash((seed, self.rank)))
 
     def state_dict(self) -> dict[str, list[Any]]:
-        states: list[Any] = [None] * self.world
-        mine = [torch.get_rng_state()]
-        if torch.cuda.is_available():
-            mine.append(torch.cuda.get_rng_state())
-        dist.all_gather_object(states, mine)
-        return {"ranks": states}
+        return {"ranks": random_states()}
 
     def load_state_dict(self, state: dict[str, list[Any]]) -> None:
         if len(state["ranks"]) == self.world:  # else as at the beginning
-            cpu, *gpu = state["ranks"][self.rank]
-            torch.set_rng_state(cpu)
-            for own in gpu:
-                torch.cuda.set_rng_state(own)
+            set_random_states(state["ranks"][self.rank])
 
 
 def add(
@@ -80,7 +47,10 @@ def add(
         DataLoader(
             samples,
             batch_sampler=Batches(
-                fabric, state, len(samples), args.global_batch, args.seed
+                len(samples),
+                args.global_batch,
+                args.seed,
+                lambda: state["step"],
             ),
             num_workers=args.workers,
             generator=torch.Generator(),  # leaves dropout's alone

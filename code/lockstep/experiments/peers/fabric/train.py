@@ -1,6 +1,5 @@
 """A loop on Lightning Fabric, resumed as its documentation says."""
 
-import argparse
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -13,24 +12,11 @@ from lightning.fabric.strategies import DDPStrategy
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
 
 WARMUP = 4  # steps
 KEPT = 2  # checkpoints
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def arguments() -> argparse.Namespace:
-    """The settings of one launch."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--mended", action="store_true")
-    for name in (
-        "ranks", "steps", "stop-at", "save-every", "global-batch", "workers",
-        "seed", "timeout-seconds",
-    ):  # fmt: skip
-        parser.add_argument(f"--{name}", type=int, required=True)
-    return parser.parse_args()
 
 
 def checkpoints(folder: Path) -> list[Path]:

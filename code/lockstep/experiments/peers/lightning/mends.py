@@ -3,36 +3,18 @@
 import argparse
 import signal
 import zipfile
-from collections.abc import Iterator
-from math import ceil
 from typing import Any
 
 import lightning as L
 import torch
-import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from lockstep.exam.task import Samples
-
-
-class Batches:
-    """This rank's batches from where training is: `trainer.global_step` says
-    so, for any number of ranks and of loader workers."""
-
-    def __init__(self, trainer: L.Trainer, n: int, batch: int, seed: int):
-        self.trainer, self.n = trainer, n
-        self.batch, self.seed = batch, seed  # over all ranks
-
-    def __len__(self) -> int:
-        return ceil(self.n / self.batch)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        rank, world = self.trainer.global_rank, self.trainer.world_size
-        epoch, done = divmod(self.trainer.global_step, len(self))
-        rng = torch.Generator().manual_seed(1000 * self.seed + epoch)
-        order = torch.randperm(self.n, generator=rng).tolist()
-        for k in range(done, len(self)):
-            yield order[k * self.batch : (k + 1) * self.batch][rank::world]
+from lockstep.experiments.peers.repairs import (
+    Batches,
+    random_states,
+    set_random_states,
+)
 
 
 class Resume(L.Callback):
@@ -47,12 +29,7 @@ class Resume(L.Callback):
     def on_save_checkpoint(
         self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]
     ) -> None:
-        states: list[Any] = [None] * trainer.world_size
-        mine = [torch.get_rng_state()]
-        if torch.cuda.is_available():
-            mine.append(torch.cuda.get_rng_state())
-        dist.all_gather_object(states, mine)
-        checkpoint |= {"random": states, "run": self.run}
+        checkpoint |= {"random": random_states(), "run": self.run}
 
     def on_load_checkpoint(
         self, _: Any, __: Any, checkpoint: dict[str, Any]
@@ -66,10 +43,7 @@ class Resume(L.Callback):
         Trainer's handler, which broadcasts."""
         signal.signal(signal.SIGTERM, self.on_sigterm)
         if self.states and len(self.states) == trainer.world_size:
-            cpu, *gpu = self.states[trainer.global_rank]
-            torch.set_rng_state(cpu)
-            for own in gpu:
-                torch.cuda.set_rng_state(own)
+            set_random_states(self.states[trainer.global_rank])
         else:
             step = trainer.global_step  # on another world size
             torch.manual_seed(hash((self.seed, step, trainer.global_rank)))
@@ -95,7 +69,10 @@ def mend(
     loader = DataLoader(
         samples,
         batch_sampler=Batches(
-            trainer, len(samples), args.global_batch, args.seed
+            len(samples),
+            args.global_batch,
+            args.seed,
+            lambda: trainer.global_step,
         ),
         num_workers=args.workers,
         generator=torch.Generator(),  # leaves dropout's alone

@@ -1,9 +1,7 @@
 """Lightning's Trainer on the exam's task, resumed as its documentation says."""
 
-import argparse
 import os
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -18,6 +16,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from lockstep.exam.observe import observe
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
 
 WARMUP = 4  # steps
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -55,20 +54,6 @@ class Averaged(WeightAveraging):
     ) -> None:
         super().setup(trainer, pl_module, stage)
         observe(pl_module.model, ema=self._average_model)
-
-
-def arguments() -> argparse.Namespace:
-    """The settings of one launch."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--mended", action="store_true")
-    for name in (
-        "ranks", "steps", "stop-at", "save-every", "global-batch", "workers",
-        "seed", "timeout-seconds",
-    ):  # fmt: skip
-        parser.add_argument(f"--{name}", type=int, required=True)
-    return parser.parse_args()
 
 
 def main() -> None:

@@ -1,14 +1,12 @@
 """What a user can add to a loop in nanoGPT's style."""
 
 import hashlib
-import signal
 import zipfile
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 
 def timeout(config: dict[str, Any]) -> dict[str, timedelta]:
@@ -56,21 +54,3 @@ def load(
             raise ValueError(f"{candidate} is of another run")
         return state
     raise FileNotFoundError(f"no whole checkpoint at {path}")
-
-
-class Notice:
-    """Whether any rank has been told by SIGTERM to leave."""
-
-    def __init__(self, device: str) -> None:
-        self.given, self.device = 0.0, device
-        signal.signal(signal.SIGTERM, self.on_signal)
-
-    def on_signal(self, *_: object) -> None:
-        """Noted, as an iteration may be under way."""
-        self.given = 1.0
-
-    def by_anyone(self) -> bool:
-        """The ranks' answer, alike on all of them."""
-        told = torch.tensor(self.given, device=self.device)
-        dist.all_reduce(told, dist.ReduceOp.MAX)
-        return bool(told)

@@ -21,6 +21,7 @@ from torch.distributed import destroy_process_group, init_process_group
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.repairs import Notice
 
 config: dict[str, Any] = {
     "out_dir": "out",
@@ -166,7 +167,7 @@ def save() -> None:
         torch.save(state, ckpt_path)
 
 
-notice = mending.Notice(device) if mended else None
+notice = Notice(device) if mended else None
 X, Y = get_batch("train")
 while True:
     lr = get_lr(iter_num)

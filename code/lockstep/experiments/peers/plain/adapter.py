@@ -3,22 +3,17 @@
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import options, torchrun
 
 name = "Plain PyTorch: torchdata and DCP"
 lacks = {"ema": "the script keeps no averaged weights"}
-TRAIN = Path(__file__).with_name("train.py")
 
 
 def command(launch: Launch) -> list[object]:
     """By torchrun."""
-    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
     return [
-        launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks, TRAIN,
-        "--run-dir", launch.run_dir, "--steps", launch.steps, *stop,
-        "--save-every", launch.save_every, "--batch", launch.global_batch,
-        "--workers", launch.workers, "--precision", launch.precision,
-        "--seed", launch.seed, "--timeout", launch.timeout_seconds,
+        *torchrun(launch), Path(__file__).with_name("train.py"),
+        *options(launch),
     ]  # fmt: skip
 
 

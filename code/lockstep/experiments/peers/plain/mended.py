@@ -1,16 +1,6 @@
-"""The same, with what mending.py adds."""
+"""The exam's adapter for plain PyTorch with its repairs."""
 
-import runpy
-from pathlib import Path
+from lockstep.experiments.peers.launching import mended
 
-from lockstep.exam.adapter import Launch
-
-plain = runpy.run_path(str(Path(__file__).with_name("adapter.py")))
+_, lacks, command, checkpoints = mended(__file__)
 name = "Plain PyTorch, mended"
-lacks = plain["lacks"]
-checkpoints = plain["checkpoints"]
-
-
-def command(launch: Launch) -> list[object]:
-    """With one flag more."""
-    return [*plain["command"](launch), "--mended"]

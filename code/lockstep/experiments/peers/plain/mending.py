@@ -2,7 +2,6 @@
 
 import hashlib
 import pickle
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,12 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import ReadItem
 from torch.distributed.checkpoint.stateful import Stateful
 from torch.utils.data import Sampler
+
+from lockstep.experiments.peers.repairs import (
+    digests,
+    random_states,
+    set_random_states,
+)
 
 SUMS = "sums.txt"
 
@@ -46,23 +51,18 @@ class RandomStates(Stateful):
     on all ranks, so that it does not matter whose copy DCP keeps."""
 
     def state_dict(self) -> dict[str, Any]:
-        states: list[Any] = [None] * dist.get_world_size()
-        mine = [torch.get_rng_state()]
-        if torch.cuda.is_available():
-            mine.append(torch.cuda.get_rng_state())
-        dist.all_gather_object(states, [bytes(s.tolist()) for s in mine])
-        return {"states": states}
+        states = random_states()
+        return {"states": [[bytes(s.tolist()) for s in one] for one in states]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         states = state_dict["states"]
         if len(states) == dist.get_world_size():
-            cpu, *gpu = (
-                torch.tensor([*state], dtype=torch.uint8)
-                for state in states[dist.get_rank()]
+            set_random_states(
+                [
+                    torch.tensor([*state], dtype=torch.uint8)
+                    for state in states[dist.get_rank()]
+                ]
             )
-            torch.set_rng_state(cpu)
-            for own in gpu:
-                torch.cuda.set_rng_state(own)
 
 
 class SameRun(Stateful):
@@ -83,11 +83,8 @@ class SameRun(Stateful):
 
 def sums(path: Path) -> str:
     """A checksum for each file of a checkpoint."""
-    files = sorted(p for p in path.iterdir() if p.name != SUMS)
-    return "".join(
-        f"{hashlib.sha256(p.read_bytes()).hexdigest()} {p.name}\n"
-        for p in files
-    )
+    found = digests(path, SUMS).items()
+    return "".join(f"{digest} {name}\n" for name, digest in found)
 
 
 def write_sums(path: Path) -> None:
@@ -166,21 +163,3 @@ class Planner(DefaultLoadPlanner):
             for key in path[:-1]:
                 inner = inner[key]
             inner[path[-1]] = loaded
-
-
-class Notice:
-    """Whether any rank has been told by SIGTERM to leave."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.given, self.device = 0.0, device
-        signal.signal(signal.SIGTERM, self.on_signal)
-
-    def on_signal(self, *_: object) -> None:
-        """Noted, as a step may be under way."""
-        self.given = 1.0
-
-    def by_anyone(self) -> bool:
-        """The ranks' answer, alike on all of them."""
-        told = torch.tensor(self.given, device=self.device)
-        dist.all_reduce(told, dist.ReduceOp.MAX)
-        return bool(told)

@@ -5,7 +5,6 @@ tutorial on distributed checkpoints has it. The loader's state is kept for each
 rank, since torchdata says that it does not gather it across ranks.
 """
 
-import argparse
 import os
 import shutil
 from datetime import timedelta
@@ -29,6 +28,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
+from lockstep.experiments.peers.repairs import Notice
 
 KEEP = 2  # checkpoints
 GPU = torch.cuda.is_available()
@@ -79,22 +80,6 @@ class Progress(Stateful):
         self.epoch, self.step = state_dict["epoch"], state_dict["step"]
 
 
-def arguments() -> argparse.Namespace:
-    """What an adapter says."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=18)
-    parser.add_argument("--stop-at", type=int)
-    parser.add_argument("--save-every", type=int, default=4)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--timeout", type=int, default=600)
-    parser.add_argument("--mended", action="store_true")
-    return parser.parse_args()
-
-
 def whole(run_dir: Path) -> list[Path]:
     """The checkpoints whose save came to its end, oldest first: DCP writes
     `.metadata` last."""
@@ -125,7 +110,7 @@ def load(state: dict[str, Any], run_dir: Path, mended: bool) -> None:
 def main() -> None:
     """Train, from wherever the run directory says."""
     args = arguments()
-    timeout = timedelta(seconds=args.timeout)
+    timeout = timedelta(seconds=args.timeout_seconds)
     dist.init_process_group("nccl" if GPU else "gloo", timeout=timeout)
     rank, ranks = dist.get_rank(), dist.get_world_size()
     device = torch.device("cpu")
@@ -138,7 +123,7 @@ def main() -> None:
     samples = Samples()
     sampler: Any
     if args.mended:
-        sampler = mending.SharedBatches(samples, args.batch, args.seed)
+        sampler = mending.SharedBatches(samples, args.global_batch, args.seed)
         loader = StatefulDataLoader(
             samples,
             batch_sampler=sampler,
@@ -149,7 +134,7 @@ def main() -> None:
         sampler = StatefulDistributedSampler(samples, seed=args.seed)
         loader = StatefulDataLoader(
             samples,
-            batch_size=args.batch // ranks,
+            batch_size=args.global_batch // ranks,
             sampler=sampler,
             num_workers=args.workers,
         )
@@ -173,7 +158,7 @@ def main() -> None:
         state["random"] = mending.RandomStates()
         state["run"] = mending.SameRun({"seed": args.seed}, samples.x)
     load(state, args.run_dir, args.mended)
-    told = mending.Notice(device) if args.mended else None
+    told = Notice(device) if args.mended else None
 
     while progress.step < args.steps:
         sampler.set_epoch(progress.epoch)

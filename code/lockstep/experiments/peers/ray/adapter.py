@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import options
 
 name = "Ray Train"
 lacks = {"ema": "it keeps no averaged weights"}
@@ -11,19 +12,8 @@ lacks = {"ema": "it keeps no averaged weights"}
 
 def command(launch: Launch) -> list[object]:
     """The driver, which starts a local cluster of its own."""
-    return [
-        launch.python, Path(__file__).with_name("train.py"),
-        "--run-dir", launch.run_dir,
-        "--ranks", launch.ranks,
-        "--steps", launch.steps,
-        "--stop-at", launch.stop_at or 0,
-        "--save-every", launch.save_every,
-        "--global-batch", launch.global_batch,
-        "--workers", launch.workers,
-        "--precision", launch.precision,
-        "--seed", launch.seed,
-        "--timeout", launch.timeout_seconds,
-    ]  # fmt: skip
+    script = Path(__file__).with_name("train.py")
+    return [launch.python, script, *options(launch)]
 
 
 def checkpoints(run_dir: Path) -> list[Path]:

@@ -1,6 +1,5 @@
 """The exam's task on Ray Train, as its user guides resume a run."""
 
-import argparse
 import hashlib
 import os
 import signal
@@ -19,13 +18,14 @@ from ray.train import (
     Checkpoint,
     CheckpointConfig,
     CheckpointConsistencyMode,
-    FailureConfig,
 )
 from torch import Tensor
 from torch.multiprocessing import get_context
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
+from lockstep.experiments.peers.repairs import anyone, digests
 
 WARM_UP = 4  # steps
 
@@ -146,11 +146,7 @@ def save(
         if rank == 0 or mended:
             checkpoint = Checkpoint.from_directory(folder)
         if mended:
-            sums = {
-                path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-                for path in Path(folder).iterdir()
-            }
-            sums |= {"run": run_of(cfg)}
+            sums = digests(Path(folder)) | {"run": run_of(cfg)}
             torch.save(sums, Path(folder, f"sums-{rank}.pt"))
         ray.train.report({"step": step, "loss": loss}, checkpoint=checkpoint)
         if mended:  # until then a worker that dies takes it along
@@ -198,28 +194,14 @@ def tell_workers_of_sigterm(cfg: dict[str, Any]) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def anyone(yes: bool) -> bool:
-    """Whether any rank says yes."""
-    votes = torch.tensor(int(yes))
-    torch.distributed.all_reduce(votes)
-    return bool(votes)
-
-
 def main() -> None:
     """Begin a run, or go on with it."""
-    parser = argparse.ArgumentParser()
-    for name, default in {
-        "ranks": 2, "steps": 18, "stop-at": 0, "save-every": 4,
-        "global-batch": 16, "workers": 0, "precision": "fp32", "seed": 0,
-        "timeout": 10, "max-failures": 0,
-    }.items():  # fmt: skip
-        parser.add_argument(f"--{name}", type=type(default), default=default)
-    parser.add_argument("--run-dir", required=True)
-    parser.add_argument("--mended", action="store_true")
-    cfg = vars(parser.parse_args())
+    cfg = vars(arguments())
 
     if cfg["mended"]:  # get_preemption_info and report would wait for ever
-        os.environ["RAY_TRAIN_COLLECTIVE_TIMEOUT_S"] = str(cfg["timeout"])
+        os.environ["RAY_TRAIN_COLLECTIVE_TIMEOUT_S"] = str(
+            cfg["timeout_seconds"]
+        )
     ray.init(num_cpus=cfg["ranks"])
     if cfg["mended"]:
         tell_workers_of_sigterm(cfg)
@@ -227,12 +209,13 @@ def main() -> None:
         train,
         train_loop_config=cfg,
         scaling_config=ray.train.ScalingConfig(num_workers=cfg["ranks"]),
-        torch_config=ray.train.torch.TorchConfig(timeout_s=cfg["timeout"]),
+        torch_config=ray.train.torch.TorchConfig(
+            timeout_s=cfg["timeout_seconds"]
+        ),
         run_config=ray.train.RunConfig(
-            storage_path=cfg["run_dir"],
+            storage_path=str(cfg["run_dir"]),
             name="run",
             checkpoint_config=CheckpointConfig(num_to_keep=3),
-            failure_config=FailureConfig(max_failures=cfg["max_failures"]),
         ),
     ).fit()
     if stop_file(cfg).exists():

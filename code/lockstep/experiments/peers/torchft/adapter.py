@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import options
 
 name = "torchft"
 users = (
@@ -25,19 +26,8 @@ lacks = {
 
 def command(launch: Launch) -> list[object]:
     """The script starts a lighthouse and torchrun."""
-    return [
-        launch.python, Path(__file__).with_name("train.py"),
-        "--run-dir", launch.run_dir,
-        "--ranks", launch.ranks,
-        "--steps", launch.steps,
-        "--stop-at", launch.stop_at or 0,
-        "--save-every", launch.save_every,
-        "--global-batch", launch.global_batch,
-        "--workers", launch.workers,
-        "--precision", launch.precision,
-        "--seed", launch.seed,
-        "--timeout", launch.timeout_seconds,
-    ]  # fmt: skip
+    script = Path(__file__).with_name("train.py")
+    return [launch.python, script, *options(launch)]
 
 
 def checkpoints(run_dir: Path) -> list[Path]:

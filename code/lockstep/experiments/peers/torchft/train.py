@@ -22,6 +22,7 @@ from torchft import (
 from torchft.coordination import LighthouseServer
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
 
 WARM_UP, KEPT = 4, 3  # steps; checkpoints
 
@@ -48,7 +49,7 @@ def train(args: argparse.Namespace) -> None:
         # Else each iterator draws from dropout's.
         generator=torch.Generator() if args.mended else None,
     )
-    timeout = timedelta(seconds=args.timeout)
+    timeout = timedelta(seconds=args.timeout_seconds)
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     manager = Manager(
         pg=ProcessGroupGloo(timeout=timeout),
@@ -170,16 +171,7 @@ def save(
 
 def main() -> None:
     """The lighthouse and the launcher, or one of the launched."""
-    parser = argparse.ArgumentParser()
-    for name, default in {
-        "ranks": 2, "steps": 18, "stop-at": 0, "save-every": 4,
-        "global-batch": 16, "workers": 0, "precision": "fp32", "seed": 0,
-        "timeout": 10,
-    }.items():  # fmt: skip
-        parser.add_argument(f"--{name}", type=type(default), default=default)
-    parser.add_argument("--run-dir", required=True)
-    parser.add_argument("--mended", action="store_true")
-    args = parser.parse_args()
+    args = arguments()
     if "RANK" in os.environ:
         return train(args)
     lighthouse = LighthouseServer(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import by_numbers, options, torchrun
 
 name = "torchtitan"
 lacks = {
@@ -16,21 +17,12 @@ lacks = {
 def command(launch: Launch) -> list[object]:
     """By torchrun, as its run_train.sh."""
     return [
-        launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks,
-        Path(__file__).with_name("train.py"),
-        "--run-dir", launch.run_dir,
-        "--steps", launch.steps,
-        "--save-every", launch.save_every,
-        "--global-batch", launch.global_batch,
-        "--workers", launch.workers,
-        "--seed", launch.seed,
-        "--timeout", launch.timeout_seconds,
+        *torchrun(launch), Path(__file__).with_name("train.py"),
+        *options(launch),
     ]  # fmt: skip
 
 
 def checkpoints(run_dir: Path) -> list[Path]:
     """Those that its checkpointer calls valid."""
     found = (run_dir / "checkpoint").glob("step-*/.metadata")
-    folders = [path.parent for path in found]
-    return sorted(folders, key=lambda path: int(path.name.split("-")[1]))
+    return by_numbers(path.parent for path in found)

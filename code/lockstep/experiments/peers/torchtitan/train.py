@@ -32,6 +32,10 @@ from torchtitan.hf_datasets.text_datasets import (
 )
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
+from lockstep.experiments.peers.repairs import anyone, digests
+
+SUMS = "sums.json"
 
 
 class Numbers:
@@ -81,7 +85,9 @@ def run_of(args: argparse.Namespace) -> str:
 
 def train(args: argparse.Namespace) -> None:
     """In the order of torchtitan.trainer.Trainer."""
-    dist.init_process_group("gloo", timeout=timedelta(seconds=args.timeout))
+    dist.init_process_group(
+        "gloo", timeout=timedelta(seconds=args.timeout_seconds)
+    )
     rank, ranks = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(args.seed)  # as its set_determinism: alike on all ranks
     bare = Model()
@@ -129,7 +135,7 @@ def train(args: argparse.Namespace) -> None:
         lr_schedulers=schedulers,
         states={"train_state": state},
         sd_adapter=None,
-        base_folder=args.run_dir,
+        base_folder=str(args.run_dir),
     )
     told: list[int] = []
     if args.mended:
@@ -166,33 +172,17 @@ def train(args: argparse.Namespace) -> None:
         sys.exit(128 + signal.SIGTERM)
 
 
-def anyone(yes: bool) -> bool:
-    """Whether any rank says yes."""
-    votes = torch.tensor(int(yes))
-    dist.all_reduce(votes)
-    return bool(votes)
-
-
-def sums_of(folder: Path) -> dict[str, str]:
-    """A digest of each of its files."""
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.iterdir())
-        if path.name != "sums.json"
-    }
-
-
 def write_sums(args: argparse.Namespace, step: int) -> None:
     """Into a checkpoint that is whole."""
     folder = Path(args.run_dir, "checkpoint", f"step-{step}")
-    (folder / "sums.json").write_text(json.dumps(sums_of(folder)))
+    (folder / SUMS).write_text(json.dumps(digests(folder, SUMS)))
 
 
 def check(args: argparse.Namespace) -> None:
     """Refuse the newest checkpoint if it is damaged."""
-    found = Path(args.run_dir, "checkpoint").glob("step-*/sums.json")
+    found = Path(args.run_dir, "checkpoint").glob(f"step-*/{SUMS}")
     for path in sorted(found, key=lambda p: int(p.parent.name[5:]))[-1:]:
-        if json.loads(path.read_text()) != sums_of(path.parent):
+        if json.loads(path.read_text()) != digests(path.parent, SUMS):
             raise ValueError(f"{path.parent} is damaged")
 
 
@@ -203,15 +193,7 @@ def text_of(document: dict[str, str]) -> str:
 
 def main() -> None:
     """Begin a run, or go on with it."""
-    parser = argparse.ArgumentParser()
-    for name, default in {
-        "steps": 18, "save-every": 4, "global-batch": 16, "workers": 0,
-        "seed": 0, "timeout": 10,
-    }.items():  # fmt: skip
-        parser.add_argument(f"--{name}", type=type(default), default=default)
-    parser.add_argument("--run-dir", required=True)
-    parser.add_argument("--mended", action="store_true")
-    train(parser.parse_args())
+    train(arguments())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from lockstep.exam.adapter import Launch
+from lockstep.experiments.peers.launching import by_numbers, options, torchrun
 
 name = "Transformers Trainer"
 lacks = {
@@ -17,23 +18,12 @@ if not torch.cuda.is_available():
 
 def command(launch: Launch) -> list[object]:
     """By torchrun."""
-    stop = ["--stop-at", launch.stop_at] if launch.stop_at else []
     return [
-        launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks,
-        Path(__file__).with_name("train.py"),
-        "--run-dir", launch.run_dir,
-        "--steps", launch.steps, *stop,
-        "--save-every", launch.save_every,
-        "--batch", launch.global_batch // launch.ranks,
-        "--workers", launch.workers,
-        "--precision", launch.precision,
-        "--seed", launch.seed,
-        "--timeout", launch.timeout_seconds,
+        *torchrun(launch), Path(__file__).with_name("train.py"),
+        *options(launch),
     ]  # fmt: skip
 
 
 def checkpoints(run_dir: Path) -> list[Path]:
     """By their steps."""
-    found = run_dir.glob("checkpoint-*")
-    return sorted(found, key=lambda path: int(path.name.split("-")[1]))
+    return by_numbers(run_dir.glob("checkpoint-*"))

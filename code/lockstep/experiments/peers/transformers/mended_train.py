@@ -31,6 +31,7 @@ from transformers import (
 )
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.repairs import digests
 
 SEAL = "seal.json"
 
@@ -72,17 +73,8 @@ class Mend(TrainerCallback):
         dist.barrier()
         if state.is_world_process_zero:
             folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
-            seal = {"run": self.run, "files": contents(folder)}
+            seal = {"run": self.run, "files": digests(folder, SEAL)}
             (folder / SEAL).write_text(json.dumps(seal))
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """A hash of each file but the seal."""
-    return {
-        path.name: sha256(path.read_bytes()).hexdigest()
-        for path in folder.iterdir()
-        if path.name != SEAL
-    }
 
 
 def whole(root: Path, run: str) -> Iterator[str]:
@@ -96,7 +88,7 @@ def whole(root: Path, run: str) -> Iterator[str]:
             continue
         if seal["run"] != run:
             raise SystemExit(f"{path.parent} belongs to another run")
-        if contents(path.parent) == seal["files"]:
+        if digests(path.parent, SEAL) == seal["files"]:
             yield str(path.parent)
     if found:
         raise SystemExit(f"no checkpoint in {root} is whole")
@@ -107,7 +99,7 @@ def main() -> None:
     args = arguments()
     PartialState(
         cpu=not torch.cuda.is_available(),
-        timeout=timedelta(seconds=args.timeout),
+        timeout=timedelta(seconds=args.timeout_seconds),
     )
     set_seed(args.seed)
     samples = Samples()
@@ -118,7 +110,7 @@ def main() -> None:
         args=TrainingArguments(
             output_dir=str(args.run_dir),
             max_steps=args.steps,
-            per_device_train_batch_size=args.batch,
+            per_device_train_batch_size=args.global_batch // args.ranks,
             learning_rate=1e-3,
             lr_scheduler_type="linear",
             warmup_steps=4,
@@ -137,7 +129,7 @@ def main() -> None:
         ),
         train_dataset=samples,
         callbacks=[
-            Mend(run, args.timeout),
+            Mend(run, args.timeout_seconds),
             *([Stop(args.stop_at)] if args.stop_at else []),
         ],
     )

@@ -1,9 +1,7 @@
 """The exam's model trained by the Trainer of Transformers, resumed as its
 documentation says: `trainer.train(resume_from_checkpoint=…)`."""
 
-import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ from transformers import (
 from transformers.trainer_utils import get_last_checkpoint
 
 from lockstep.exam.task import Model, Samples
+from lockstep.experiments.peers.launching import arguments
 
 
 class Stop(TrainerCallback):
@@ -38,18 +37,6 @@ class Stop(TrainerCallback):
             control.should_save = control.should_training_stop = True
 
 
-def arguments() -> argparse.Namespace:
-    """What the adapter passes."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--stop-at", type=int)
-    parser.add_argument("--precision", default="fp32")
-    for name in ("save-every", "batch", "workers", "seed", "timeout"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    return parser.parse_args()
-
-
 def main() -> None:
     """Train to the end, or to the step at which to stop."""
     args = arguments()
@@ -59,7 +46,7 @@ def main() -> None:
         args=TrainingArguments(
             output_dir=str(args.run_dir),
             max_steps=args.steps,
-            per_device_train_batch_size=args.batch,
+            per_device_train_batch_size=args.global_batch // args.ranks,
             learning_rate=1e-3,
             lr_scheduler_type="linear",
             warmup_steps=4,
@@ -68,7 +55,7 @@ def main() -> None:
             save_total_limit=2,
             enable_jit_checkpoint=True,
             dataloader_num_workers=args.workers,
-            ddp_timeout=args.timeout,
+            ddp_timeout=args.timeout_seconds,
             seed=args.seed,
             use_cpu=not torch.cuda.is_available(),
             fp16=args.precision == "fp16",

@@ -48,12 +48,12 @@ class BackgroundWriter(Writer):
             self.wait()
             state = self.writer.state(r)
             if leaving:
-                self.writer.finish(r, manifest, state, leaving)
+                self.writer.finish(r.cfg, manifest, state, leaving)
                 return
             copy = self.copies.stage(state)
             self.thread = Thread(
                 target=self.finish,
-                args=(r, manifest, copy, leaving),
+                args=(r.cfg, manifest, copy, leaving),
                 daemon=True,  # a run that fails does not wait for it
             )
             self.thread.start()

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lockstep.experiments.chaos import __main__ as chaos
-from lockstep.experiments.chaos import campaign
-from lockstep.experiments.chaos.draw import (
+from lockstep.experiments.faults import __main__ as program
+from lockstep.experiments.faults import campaign
+from lockstep.experiments.faults.draw import (
     CELLS,
     EVERY,
     LEAVING,
@@ -22,14 +22,14 @@ from lockstep.experiments.chaos.draw import (
     STEPS,
     drawn,
 )
-from lockstep.experiments.chaos.judge import (
+from lockstep.experiments.faults.judge import (
     Log,
     complaints,
     left_together,
     recoveries,
     wrong_end,
 )
-from lockstep.experiments.chaos.tables import plot, tables
+from lockstep.experiments.faults.tables import plot, tables
 from lockstep.trainer.__main__ import launch
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.audit import audit
@@ -264,7 +264,7 @@ def test_a_campaign_under_torchrun(
     monkeypatch.setattr(campaign, "TORCHRUN", warm_torchrun()[:-2])
     monkeypatch.setattr(campaign, "TRAINER", warm_torchrun()[-2:])
     path = Path("result.json")
-    assert chaos.run(1, times=1, result=path) == 0
+    assert program.run(1, times=1, result=path) == 0
     found, told = json.loads(path.read_text()), capsys.readouterr().out
     (one,) = found["runs"]
     assert one["faults"] == [str(fault) for fault in drawn(1, 0).faults]
@@ -281,7 +281,7 @@ def test_a_campaign_under_torchrun(
     command = (
         sys.executable,
         "-m",
-        "lockstep.experiments.chaos",
+        "lockstep.experiments.faults",
         "judge",
         "--result",
         path,
@@ -303,20 +303,20 @@ def test_a_wrong_end_fails_the_campaign_and_says_how_to_repeat_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runs = [result(), result(run=5, wrong=["not finished"])]
-    monkeypatch.setattr(chaos, "campaign", lambda *_: iter(runs))
-    monkeypatch.setattr(chaos, "in_a_row", lambda *_: result())
+    monkeypatch.setattr(program, "campaign", lambda *_: iter(runs))
+    monkeypatch.setattr(program, "in_a_row", lambda *_: result())
     path = tmp_path / "result.json"
-    assert chaos.run(2, seed=7, result=path) == 1
+    assert program.run(2, seed=7, result=path) == 1
     said = capsys.readouterr().out
     assert "wrong: not finished" in said
     assert (
-        "again: python -m lockstep.experiments.chaos only --run 5 --seed 7"
+        "again: python -m lockstep.experiments.faults only --run 5 --seed 7"
         in said
     )
     assert json.loads(path.read_text())["runs"] == runs
     assert "2, **1 wrong**" in path.with_suffix(".md").read_text()
-    monkeypatch.setattr(chaos, "campaign", lambda *_: iter(runs[:1]))
-    assert chaos.run(1, seed=7, result=path) == 0
+    monkeypatch.setattr(program, "campaign", lambda *_: iter(runs[:1]))
+    assert program.run(1, seed=7, result=path) == 0
 
 
 def test_the_plot_has_a_dot_for_every_recovery() -> None:
@@ -336,8 +336,8 @@ def test_the_plot_has_a_dot_for_every_recovery() -> None:
 
 
 def test_the_recorded_campaign_is_whole_and_has_no_exception() -> None:
-    found = json.loads(chaos.RESULT.read_text())
-    assert chaos.RESULT.with_suffix(".md").read_text() == tables(found)
+    found = json.loads(program.RESULT.read_text())
+    assert program.RESULT.with_suffix(".md").read_text() == tables(found)
     struck = {(run["kind"], run["phase"]) for run in found["runs"]}
     assert struck == set(CELLS)
     assert len(found["runs"]) >= 200

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Any
 
-from lockstep.experiments.chaos.judge import ENDS
+from lockstep.experiments.faults.judge import ENDS
 from lockstep.experiments.markdown import measured, sections, table
 from lockstep.trainer.extensions.faults import COMPUTING, SAVING
 

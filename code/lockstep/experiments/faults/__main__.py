@@ -1,6 +1,6 @@
 """A campaign of faults, and what it came to.
 
-python -m lockstep.experiments.chaos --help
+python -m lockstep.experiments.faults --help
 """
 
 import json
@@ -11,14 +11,18 @@ from typing import Any
 
 import tyro
 
-from lockstep.experiments.chaos.campaign import campaign, in_a_row, judged_again
-from lockstep.experiments.chaos.draw import SETTINGS
-from lockstep.experiments.chaos.tables import tables
+from lockstep.experiments.faults.campaign import (
+    campaign,
+    in_a_row,
+    judged_again,
+)
+from lockstep.experiments.faults.draw import SETTINGS
+from lockstep.experiments.faults.tables import tables
 from lockstep.experiments.provenance import about, write
 
 RESULT = Path(__file__).with_name("result.json")
 FOLDER = Path(".cache/chaos")  # on the disk: a temporary folder may not be
-AGAIN = "python -m lockstep.experiments.chaos"
+AGAIN = "python -m lockstep.experiments.faults"
 
 
 def run(
@@ -109,7 +113,7 @@ if __name__ == "__main__":
     sys.exit(
         tyro.extras.subcommand_cli_from_dict(
             commands,
-            prog="lockstep.experiments.chaos",
+            prog="lockstep.experiments.faults",
             config=(tyro.conf.OmitArgPrefixes,),
         )
     )

@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from lockstep.instruments import slow_trainers as slow
 from lockstep.instruments.phase_timer import Marks, PhaseTimer
-from lockstep.labs.lab_11_profiling import slow
 from lockstep.trainer.checkpoint import Writer
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.timers import PhaseTimers
