@@ -530,7 +530,7 @@ def torn(b: Bench) -> Verdicts:
         if verdict := stuck(b, ends, every, struck):
             return {"torn": verdict}
         if act.do in ends[-1].acted and ends[-1].code:
-            struck = f"after a kill {how} of a save: "
+            struck = f"after a kill during a save, {how}: "
         elif not ends[-1].code:  # it came to its end
             if struck:
                 break
