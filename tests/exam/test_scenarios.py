@@ -321,6 +321,7 @@ def test_an_older_checkpoint_than_the_newest_published_is_a_failure(
             b.script[-1] = went_on(12)
         found = scenarios.kill(b)["kill"]
         assert found.answer == answer, found
+        assert found.at_the_end == (answer == "failed")
     b = Scripted(tmp_path / "text", launched(0, 10), second, went_on(8))
     found = scenarios.kill(b)["kill"]
     assert found.said == (

@@ -687,7 +687,8 @@ def finished(b: Bench) -> Verdicts:
             f" {now.start.step}, though the checkpoint of step {b.last_save} is"
             f" there{by_name(now.start.step or 0, b.last_save)}"
         )
-        return {"finished": failed(said)}
+        older = Verdict("failed", said, {"goes-on": said}, at_the_end=True)
+        return {"finished": older}
     unlike = differences(was, now, exact(b))
     if unlike:
         return {"finished": unlike_was(unlike)}
@@ -798,6 +799,8 @@ def resumed(ends: list[Ended], at_least: int) -> Verdict | None:
     for k, ended in enumerate(ends):
         now.add(ended)
         if k and (trouble := went_on(now, ended, at_least)):
+            # One cause for all questions, where an older one is loaded.
+            trouble.at_the_end = now.start.resumed
             return trouble
         after = (now.start.step or 0) if k else 0
         at_least = max(at_least, ended.saved(after))
