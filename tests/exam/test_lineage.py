@@ -28,6 +28,7 @@ def step(k: int, rank: int, **other: Any) -> Step:
         "random": [f"r{k}-{rank}"],
         "rates": [0.1 * k],
         "states": {"ema": f"e{k}"},
+        "sizes": {"optimizer": {"m": [1.0]}, "buffers": {"all": [1.0]}},
     }
     fields: dict[str, Any] = {
         "skipped": False,

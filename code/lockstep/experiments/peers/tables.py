@@ -60,7 +60,7 @@ NEEDS = {
     "that another run's checkpoint is refused": (("foreign",), frozenset()),
     "that no code in a checkpoint is run": (("pickle",), frozenset()),
     "twice the number of ranks": (("resize",), DROPOUT),
-    "a save at SIGTERM": (("sigterm",), frozenset()),
+    "a save at SIGTERM": (("sigterm",), DROPOUT),
     "an end when a rank hangs": (("hang",), frozenset()),
 }  # fmt: skip
 # What goes wrong, in kinds, and the questions that show it.
