@@ -521,6 +521,19 @@ def test_a_batch_is_counted_in_distinct_samples(
     assert (verdict.answer == "failed") == ("distinct" in said)
 
 
+def test_two_of_four_ranks_with_the_same_samples_are_found(
+    tmp_path: Path,
+) -> None:
+    """Though most samples of the step come once."""
+    run = launched(0, STEPS, ranks=4)
+    for rank, steps in run.ranks.items():
+        for k, one in enumerate(steps):
+            ids = from_96(k, 0)[:4], from_96(k, 0)[4:], from_96(k, 1)[:4]
+            steps[k] = one._replace(ids=ids[max(rank - 1, 0)])
+    said = scenarios.whole_batches(lineage(run), 16).said
+    assert said == "12 distinct samples a step, not 16"
+
+
 def test_a_run_in_which_no_epoch_ends_hides_a_danger(tmp_path: Path) -> None:
     """Samples repeat or are missing there, unless it is meant so. Where epochs
     end elsewhere than at the sixth step, nothing is wrong."""
