@@ -168,7 +168,7 @@ class Launching:
         step = Step(
             skipped, tuple(said["ids"]), said["before"], said.get("after", ""),
             tuple(said.get("norms", ())), tuple(said["drew"]), said["scale"],
-            left=said.get("left"), scaler=said["scaler"],
+            left=said.get("left"), scaler=said.get("scaler"),
         )  # fmt: skip
         with self.lock:
             self.ended.world = max(self.ended.world, said["world"])

@@ -193,12 +193,17 @@ class Observer:
         ids, self.pending = self.pending, []
         before, self.entering = self.before | self.entering, {}
         rank, world = who()
-        scaler = self.scaler and self.scaler.state_dict()
+        scale, scaler = None, {}
+        if self.scaler:
+            scale, scaler = self.scaler.get_scale(), self.scaler.state_dict()
         record = {
             "event": event, "rank": rank, "world": world,
             "ids": ids, "drew": sorted(self.drew),
             "before": before,
-            "scale": scaler and scaler["scale"], "scaler": scaler, **more,
+            "scale": scale, **more,
+            "scaler": {
+                n: v for n, v in scaler.items() if isinstance(v, int | float)
+            },
         }  # fmt: skip
         try:
             self.connection.sendall(json.dumps(record).encode() + b"\n")

@@ -201,7 +201,7 @@ def stop(b: Bench) -> Verdicts:
     else:
         why = "its script observes no other state: observe(…, ema=ema)"
         found["ema"] = Verdict("not applicable", why)
-    sizes = was.ranks[0][-1].before["sizes"]  # once there is a state
+    sizes = was.ranks[0][-1].before["sizes"]  # of states, once there are some
     for aspect, why in (
         ("optimizer", "the optimizer was seen to keep no state"),
         ("buffers", "the model has no buffers that a checkpoint holds"),
