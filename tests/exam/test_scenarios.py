@@ -246,6 +246,25 @@ def test_who_draws_nothing_is_not_asked_for_random_states(
     assert scenarios.stop(b)["random"].answer == "not applicable"
 
 
+def test_who_keeps_no_state_is_not_asked_for_it(tmp_path: Path) -> None:
+    """Nothing was seen to be restored of a plain SGD's state, or of the buffers
+    of a model that has none."""
+    parts = launched(0, 8), launched(8, STEPS)
+    b = Scripted(tmp_path, *parts)
+    b.undisturbed = lambda **_: run  # type: ignore[method-assign]
+    for name, empty in ("optimizer", {}), ("buffers", {"all": []}):
+        run = lineage(launched(0, STEPS))
+        for steps in run.ranks.values():
+            for k, one in enumerate(steps):
+                sizes = one.before["sizes"] | {name: empty}
+                steps[k] = one._replace(before=one.before | {"sizes": sizes})
+        b.script = [*parts]
+        found = scenarios.stop(b)
+        answers = {n: found[n].answer for n in ("optimizer", "buffers")}
+        assert answers.pop(name) == "not applicable"
+        assert [*answers.values()] == ["passed"]
+
+
 def test_states_are_passed_as_far_as_they_were_compared(tmp_path: Path) -> None:
     """Where weights differ, later states follow, and the verdict says up to
     where they agreed. Where the weights agree to the end, that is passed."""
@@ -632,6 +651,19 @@ def test_a_batch_is_counted_in_distinct_samples(
     assert (verdict.answer == "failed") == ("distinct" in said)
 
 
+def test_two_of_four_ranks_with_the_same_samples_are_found(
+    tmp_path: Path,
+) -> None:
+    """Though most samples of the step come once."""
+    run = launched(0, STEPS, ranks=4)
+    for rank, steps in run.ranks.items():
+        for k, one in enumerate(steps):
+            ids = from_96(k, 0)[:4], from_96(k, 0)[4:], from_96(k, 1)[:4]
+            steps[k] = one._replace(ids=ids[max(rank - 1, 0)])
+    said = scenarios.whole_batches(lineage(run), 16).said
+    assert said == "12 distinct samples a step, not 16"
+
+
 def test_a_run_in_which_no_epoch_ends_hides_a_danger(tmp_path: Path) -> None:
     """Samples repeat or are missing there, unless it is meant so. Where epochs
     end elsewhere than at the sixth step, nothing is wrong."""
@@ -649,6 +681,13 @@ def test_a_run_in_which_no_epoch_ends_hides_a_danger(tmp_path: Path) -> None:
     for name in "reshuffled", "uneven", "boundary", "exactly-once":
         assert found[name].answer == "not applicable", name
         assert "repeat or are missing" in found[name].danger, name
+    for rank, steps in run.ranks.items():
+        for k, one in enumerate(steps):  # each sample once
+            ids = tuple(range(1000 * rank + 8 * k, 1000 * rank + 8 * k + 8))
+            steps[k] = one._replace(ids=ids)
+    found = scenarios.undisturbed(b) | scenarios.boundary(b)
+    for name in "reshuffled", "boundary":
+        assert "launch.samples" in found[name].danger
     of_64 = batched(lambda k, rank: from_96(k % 4, rank))
     b.undisturbed = lambda **_: lineage(of_64)  # type: ignore[method-assign]
     verdict = scenarios.boundary(b)["boundary"]
