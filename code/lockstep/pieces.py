@@ -4,6 +4,7 @@ are whole, the record, the watchdog, preemption.
 A loop tells a `Run` what it does, in four calls; `examples` has whole ones.
 """
 
+import atexit
 import json
 import time
 import uuid
@@ -27,7 +28,10 @@ from lockstep.trainer.checkpoint import (
 )
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.extensions.events import EventLog
-from lockstep.trainer.extensions.launcher import store_of_this_launch
+from lockstep.trainer.extensions.launcher import (
+    store_of_this_launch,
+    wait_for_threads,
+)
 from lockstep.trainer.extensions.preemption import Preemption
 from lockstep.trainer.extensions.progress import Notices
 from lockstep.trainer.extensions.record import SampleRecord
@@ -162,7 +166,9 @@ def attached(
     the record is audited against, which is that of `GlobalOrder`; on another
     number of ranks, random states follow from `seed` too. When `seconds` pass
     without a call, all ranks end. ConfigError while another job has `run_dir`.
+    Python shuts down only when the threads of the process group are at rest.
     """
+    atexit.register(wait_for_threads)
     run = Run(run_dir, parts, about, seed)
     with ExitStack() as held:
 

@@ -6,6 +6,7 @@ reaches a fork only through the process that stands for it.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,7 +21,15 @@ import pytest
 import torch
 
 from lockstep.exam.adapter import Adapter, Launch
-from lockstep.exam.launching import Act, Ended, Step, launching
+from lockstep.exam.launching import (
+    ABORTED,
+    KEPT,
+    STALLED,
+    Act,
+    Ended,
+    Step,
+    launching,
+)
 from lockstep.exam.names import ADDRESS
 from lockstep.exam.observe import observe
 
@@ -323,6 +332,160 @@ def test_a_disk_that_is_full_and_a_write_that_is_torn(
     assert ended.code == code
     assert said in ended.last_words
     assert path.stat().st_size == 4096
+
+
+def test_a_write_that_stalls_holds_its_process(
+    tmp_path: Path, run: Run
+) -> None:
+    """A write beyond a size never ends, though the process lives on; the launch
+    is killed when the other ranks have had some time."""
+    path = tmp_path / "saved"
+    ended = run(OBSERVED, Act(2, "stall", 0, 4096), args=[path])
+    assert len(ended.steps) == 2
+    assert ended.code == -9
+    assert ended.seconds_after_act > STALLED
+    assert path.stat().st_size == 4096
+
+
+SAVING = (
+    TOLD.replace("import json", "import pathlib, sys, json")
+    .replace("    while json", "    taken += 1\n    while json")
+    .replace("for _ in", "taken, root = 0, pathlib.Path(sys.argv[1])\nfor _ in")
+    .replace(
+        'print("all done")',
+        '    if taken % 2 == 0:\n        save()\nprint("all done")',
+    )
+)
+SAVED_AS = """
+def save():
+    for name in "abc":
+        (root / f"{taken}{name}").write_text("whole")
+        time.sleep(0.05)
+"""
+
+
+def test_a_kill_strikes_between_files(tmp_path: Path) -> None:
+    """All processes are killed when the second file of a save has been begun:
+    the first is whole, and the third does not exist. A file that was there
+    before does not count, nor does one that takes its inode."""
+    code = SAVED_AS + SAVING
+    root = tmp_path / "run"
+    act = Act(4, "between", None, files=2)
+    ended = launched(tmp_path, code, act, args=[root])
+    assert ended.acted == ["between"]
+    assert ended.code == -9
+    names = sorted(path.name for path in root.iterdir())
+    assert names == ["2a", "2b", "2c", "4a", "4b"]
+    assert (root / "4a").read_text() == "whole"
+
+
+def test_a_published_checkpoint_is_noted_with_its_step(tmp_path: Path) -> None:
+    """The examiner notes after how many steps a checkpoint was published. One
+    that is published late, in the background, is waited for, and counts as the
+    oldest that it can be."""
+    root = tmp_path / "run"
+    late = """
+import threading
+def save():
+    name = str(taken)
+    def later():
+        time.sleep(0.4)
+        (root / name).write_text("whole")
+    threading.Thread(target=later).start()
+"""
+    for save in SAVED_AS, late:
+        words = [sys.executable, "-c", save + SAVING, str(root)]
+        adapter = Adapter(
+            tmp_path, "a", lambda _, w=words: w,
+            lambda folder: sorted(folder.glob("*")), {},
+        )  # fmt: skip
+        shutil.rmtree(root, ignore_errors=True)
+        launch = Launch(root, save_every=2)
+        with launching(adapter, launch, [], {}) as under_way:
+            ended = under_way.wait(60)
+        assert ended.published == [2, 4, 6]
+        assert ended.saved(0) == 6
+
+
+@pytest.mark.parametrize(
+    ("start", "published", "taken", "saved"),
+    [
+        (0, [], 9, 0),
+        (0, [4, 8], 9, 8),
+        (0, [4, 10], 11, 8),  # in the background
+        (0, [9], 11, 4),  # which may be that of step 4, come late
+        (8, [4], 5, 12),
+        (6, [2], 4, 8),
+        (0, [4, 6, 8], 9, 8),  # one more, at an epoch's end
+        (0, [4, 8, 12, 16, 18], 18, 18),
+        (0, [4, 8, 12, 16], 18, 16),
+        (16, [2], 2, 18),
+    ],
+)
+def test_the_newest_published_step_is_never_overrated(
+    start: int, published: list[int], taken: int, saved: int
+) -> None:
+    """What a launch must resume from is at most what was surely published."""
+    step = Step(False, (), {}, "", (), (), None)
+    ended = Ended([], ranks={0: [step] * taken}, save_every=4)
+    ended.published = published
+    assert ended.saved(start) == saved
+
+
+def test_sigterm_strikes_between_two_forward_passes(run: Run) -> None:
+    """Where gradients are accumulated, SIGTERM reaches the process before the
+    second forward pass of a step, and after the first."""
+    code = OBSERVED.replace(
+        "for k in",
+        "import signal\nflag = []\n"
+        "signal.signal(15, lambda *_: flag.append(1))\nfor k in",
+    ).replace(
+        "    optimizer.step()\n",
+        "    seen = len(flag)\n"
+        "    model(torch.tensor([[k + 10.0, 1.0]])).sum().backward()\n"
+        "    if len(flag) > seen: sys.exit(75)\n"
+        "    optimizer.step()\n",
+    )
+    ended = run(code, Act(2, "terminate", None, before=2))
+    assert ended.code == 75, ended.text
+    assert [step.passes for step in ended.steps] == [(1, 1), (1, 1)]
+
+
+def test_of_a_long_output_the_ends_are_kept(tmp_path: Path) -> None:
+    """A trainer that prints very much does not fill the examiner's memory, and
+    its last words are kept."""
+    code = (
+        "print('begun')\n"
+        "for _ in range(400): print('x' * 99_999)\n"
+        "raise ValueError('the end')"
+    )
+    before = psutil.Process().memory_info().rss
+    ended = launched(tmp_path, code)
+    assert ended.text.startswith("begun")
+    assert "ValueError: the end" in ended.text
+    assert "bytes left out" in ended.text
+    assert len(ended.text) < 4 * KEPT
+    assert psutil.Process().memory_info().rss - before < 20 * KEPT
+
+
+def test_temporary_files_go_with_the_launch(tmp_path: Path) -> None:
+    """What a trainer leaves in the temporary folder, as torchrun does, is
+    removed, and the folder's name leaves room for a socket's."""
+    code = "import tempfile; print(tempfile.mkdtemp(prefix='torchelastic_'))"
+    left = Path(launched(tmp_path, code).text.strip())
+    assert left.name.startswith("torchelastic_")
+    assert not left.exists()
+    assert not left.parent.exists()
+    assert len(str(left.parent)) < 40
+
+
+def test_an_abort_at_the_end_is_explained(tmp_path: Path) -> None:
+    """A process that aborts after its work, since a thread of gloo was still at
+    work, is told what waits for that thread."""
+    code = f"import os; os.write(2, b'{ABORTED}\\n'); os.abort()"
+    assert "lockstep.pieces.attached" in launched(tmp_path, code).last_words
+    own = f"print('ValueError: no'); {code}"
+    assert launched(tmp_path, own).last_words == "ValueError: no"
 
 
 def test_who_is_told_to_end_has_steps_to_do_so(run: Run) -> None:

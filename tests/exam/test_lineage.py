@@ -28,6 +28,7 @@ def step(k: int, rank: int, **other: Any) -> Step:
         "random": [f"r{k}-{rank}"],
         "rates": [0.1 * k],
         "states": {"ema": f"e{k}"},
+        "sizes": {"optimizer": {"m": [1.0]}, "buffers": {"all": [1.0]}},
     }
     fields: dict[str, Any] = {
         "skipped": False,
@@ -167,10 +168,17 @@ def test_of_steps_that_share_weights_the_one_that_was_due_is_found(
     assert differences(was, lineage(idle(0, last), second)) == {}
     again = idle(3, STEPS)
     assert lineage(idle(0, last), again).starts == [Start(3)]
-    first = again.ranks[0][0]
-    lost = first.before | {"random": ["r"]}
-    again.ranks[0][0] = first._replace(before=lost)
+    one = again.ranks[0][0]
+    seeded = one.before | {"random": ["r"]}
+    again.ranks[0][0] = one._replace(before=seeded)
     assert lineage(idle(0, last), again).starts == [Start(3)]
+    stateless = {"optimizer": "none", "buffers": "none"}
+    first, again = idle(0, last), idle(3, STEPS)
+    for steps in (*first.ranks.values(), *again.ranks.values()):
+        for k, one in enumerate(steps):
+            before = one.before | stateless
+            steps[k] = one._replace(before=before, left=stateless)
+    assert lineage(first, again).starts == [Start(3)]
     for rank, steps in second.ranks.items():
         lost = {"optimizer": "none", "random": ["r"], "buffers": "none"}
         steps[0] = steps[0]._replace(before=steps[0].before | lost)

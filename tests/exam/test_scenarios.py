@@ -258,6 +258,25 @@ def test_who_draws_nothing_is_not_asked_for_random_states(
     assert scenarios.stop(b)["rng-state"].answer == "not applicable"
 
 
+def test_who_keeps_no_state_is_not_asked_for_it(tmp_path: Path) -> None:
+    """Nothing was seen to be restored of a plain SGD's state, or of the buffers
+    of a model that has none."""
+    parts = launched(0, 8), launched(8, STEPS)
+    b = Scripted(tmp_path, *parts)
+    b.undisturbed = lambda **_: run  # type: ignore[method-assign]
+    for name, empty in ("optimizer", {}), ("buffers", {"all": []}):
+        run = lineage(launched(0, STEPS))
+        for steps in run.ranks.values():
+            for k, one in enumerate(steps):
+                sizes = one.before["sizes"] | {name: empty}
+                steps[k] = one._replace(before=one.before | {"sizes": sizes})
+        b.script = [*parts]
+        found = scenarios.stop(b)
+        answers = {n: found[n].answer for n in ("optimizer", "buffers")}
+        assert answers.pop(name) == "not applicable"
+        assert [*answers.values()] == ["passed"]
+
+
 def test_states_are_passed_as_far_as_they_were_compared(tmp_path: Path) -> None:
     """Where weights differ, later states follow, and the verdict says up to
     where they agreed. Where the weights agree to the end, that is passed."""
@@ -321,6 +340,75 @@ def test_the_stop_between_two_epochs_has_to_be_there(tmp_path: Path) -> None:
     assert said.said == "it went on from step 4, where 6 was due"
     b = Scripted(tmp_path / "2", launched(0, 6), went_on(6))
     assert scenarios.boundary(b)["epoch-boundary"].answer == "passed"
+
+
+def test_an_older_checkpoint_than_the_newest_published_is_a_failure(
+    tmp_path: Path,
+) -> None:
+    """A launch that resumes from step 8 though step 16 was published has lost
+    saved steps; where nothing newer was published, it has not."""
+    for published, answer in ([4, 8], "failed"), ([4], "passed"):
+        second = replace(launched(8, 18), published=published, save_every=4)
+        b = Scripted(tmp_path / answer, launched(0, 10), second, went_on(8))
+        if published == [4]:
+            b.script[-1] = went_on(12)
+        found = scenarios.kill(b)["kill"]
+        assert found.answer == answer, found
+        assert found.at_the_end == (answer == "failed")
+    b = Scripted(tmp_path / "text", launched(0, 10), second, went_on(8))
+    found = scenarios.kill(b)["kill"]
+    assert found.said == (
+        "it went on from step 8, where 12 was due (compared as text, 8 comes"
+        " after 12)"
+    )
+    b = Scripted(tmp_path / "finished", went_on(8))
+    b.last_save = 18
+    found = scenarios.finished(b)["finished-run"]
+    assert found.answer == "failed"
+    assert (
+        "10 steps once more, from step 8, though the checkpoint" in found.said
+    )
+    b = Scripted(tmp_path / "last", went_on(16))
+    b.last_save = 16
+    assert scenarios.finished(b)["finished-run"].answer == "passed"
+
+
+def test_a_kill_during_a_save_is_tried_in_several_places(
+    tmp_path: Path,
+) -> None:
+    """`torn` tears a file, kills between files, and stalls a rank, in one run,
+    and says after which of them a launch failed. A trainer whose writer is not
+    reached is asked in a new run, and without any strike there is no answer."""
+    torn = replace(launched(0, 8), code=1, acted=["tear"])
+    between = replace(launched(4, 8), code=-9, acted=["between"])
+    stall = replace(launched(4, 8), code=-9, acted=["stall"])
+    b = Scripted(tmp_path, torn, between, stall, went_on(4))
+    assert scenarios.torn(b)["kill-during-save"].answer == "passed"
+    did = [[act.do for act in asked["acts"]] for asked in b.asked]
+    strikes = ["tear", "kill"], ["between", "kill"], ["stall", "kill"]
+    assert did == [*strikes, []]
+    dead = Ended([], code=1, text="Error: no")
+    b = Scripted(tmp_path / "2", torn, between, stall, dead)
+    found = scenarios.torn(b)["kill-during-save"]
+    assert found.said.startswith(
+        "after a kill during a save, before rank 1 had written: no step"
+    )
+    unreached = replace(launched(0, STEPS), acted=["tear"])
+    again = replace(launched(0, 8), code=-9, acted=["between"])
+    b = Scripted(tmp_path / "3", unreached, again, stall, went_on(4))
+    assert scenarios.torn(b)["kill-during-save"].answer == "passed"
+    b = Scripted(tmp_path / "4", unreached)
+    assert scenarios.torn(b)["kill-during-save"].answer == "not run"
+
+
+def test_a_stall_needs_a_file_that_is_larger_than_logs(tmp_path: Path) -> None:
+    """The limit is half of the smallest file of a checkpoint that no log
+    reaches, since every rank may write a log before it saves."""
+    b = Scripted(tmp_path, went_on(8))
+    b.begin("stopped")
+    assert scenarios.beyond_logs(b, [100, 10]) == 5
+    (b.run_dir / "log").write_bytes(bytes(6))
+    assert scenarios.beyond_logs(b, [100, 10]) == 50
 
 
 def test_the_second_restart_has_to_be_a_second_one(tmp_path: Path) -> None:
@@ -459,6 +547,17 @@ def test_sigterm_is_sent_three_times(tmp_path: Path) -> None:
     b = Scripted(tmp_path / "2", *[good, went_on(7)] * 3, bad)
     assert scenarios.sigterm(b)["sigterm"].answer == "passed"
     assert b.script == [bad]
+    assert not any(act.before for asked in b.asked for act in asked["acts"])
+    # Once before the second forward pass, where there are several.
+    b = Scripted(tmp_path / "3", *[good, went_on(7)] * 3, bad)
+    b.adapter = replace(b.adapter, command=lambda launch: [launch.micro_batch])
+    was = b.undisturbed()
+    was.ranks[0][0] = was.ranks[0][0]._replace(passes=(8,))
+    b.undisturbed = lambda **_: was  # type: ignore[method-assign]
+    assert scenarios.sigterm(b)["sigterm"].answer == "passed"
+    before = [act.before for asked in b.asked for act in asked["acts"]]
+    assert before == [0, 2, 0]
+    assert {asked["micro_batch"] for asked in b.asked} == {4}
 
 
 def test_weights_that_follow_a_step_are_not_held_against_it(
@@ -578,6 +677,19 @@ def test_a_batch_is_counted_in_distinct_samples(
     assert (verdict.answer == "failed") == ("distinct" in said)
 
 
+def test_two_of_four_ranks_with_the_same_samples_are_found(
+    tmp_path: Path,
+) -> None:
+    """Though most samples of the step come once."""
+    run = launched(0, STEPS, ranks=4)
+    for rank, steps in run.ranks.items():
+        for k, one in enumerate(steps):
+            ids = from_96(k, 0)[:4], from_96(k, 0)[4:], from_96(k, 1)[:4]
+            steps[k] = one._replace(ids=ids[max(rank - 1, 0)])
+    said = scenarios.whole_batches(lineage(run), 16).said
+    assert said == "12 distinct samples a step, not 16"
+
+
 def test_a_run_in_which_no_epoch_ends_hides_a_danger(tmp_path: Path) -> None:
     """Samples repeat or are missing there, unless it is meant so. Where epochs
     end elsewhere than at the sixth step, nothing is wrong."""
@@ -595,6 +707,13 @@ def test_a_run_in_which_no_epoch_ends_hides_a_danger(tmp_path: Path) -> None:
     for name in "reshuffled", "partial-batch", "epoch-boundary", "exactly-once":
         assert found[name].answer == "not applicable", name
         assert "repeat or are missing" in found[name].danger, name
+    for rank, steps in run.ranks.items():
+        for k, one in enumerate(steps):  # each sample once
+            ids = tuple(range(1000 * rank + 8 * k, 1000 * rank + 8 * k + 8))
+            steps[k] = one._replace(ids=ids)
+    found = scenarios.undisturbed(b) | scenarios.boundary(b)
+    for name in "reshuffled", "epoch-boundary":
+        assert "launch.samples" in found[name].danger
     of_64 = batched(lambda k, rank: from_96(k % 4, rank))
     b.undisturbed = lambda **_: lineage(of_64)  # type: ignore[method-assign]
     verdict = scenarios.boundary(b)["epoch-boundary"]

@@ -1,7 +1,10 @@
 """Launching: what only a real command, torchrun or kill shows."""
 
+import hashlib
 import json
 import sys
+import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -9,6 +12,7 @@ import pytest
 
 from lockstep.cli import main as lockstep
 from lockstep.trainer.extensions.audit import audit
+from lockstep.trainer.extensions.launcher import wait_for_threads
 from tests.conftest import daily
 from tests.jobs import (
     PATIENCE,
@@ -181,6 +185,23 @@ def test_rank_zero_alone_complains(settings: str, tmp_path: Path) -> None:
     job = warm_torchrun(*TWO, script=str(late))
     said = finish([*job, *same, *settings.split()], code=1)  # torchrun's own
     assert said.count(REFUSED[settings]) == 1
+
+
+def test_python_shuts_down_when_other_threads_are_at_rest() -> None:
+    """A thread that is at work, as one of gloo's may be when its collective is
+    done, is waited for, but not for ever; one that sleeps is not."""
+    sleeper = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+    worker = threading.Thread(target=hashlib.sha256, args=(bytes(1 << 28),))
+    sleeper.start()
+    worker.start()
+    wait_for_threads(60)
+    assert not worker.is_alive()
+    assert sleeper.is_alive()
+    worker = threading.Thread(target=hashlib.sha256, args=(bytes(1 << 28),))
+    worker.start()
+    wait_for_threads(0.01)
+    assert worker.is_alive()
+    worker.join()
 
 
 def test_audit_command_agrees(

@@ -18,6 +18,14 @@ from .lineage import Lineage, ends_of_epochs
 WEIGHTS, SUMS = 1e-4, 1e-2
 NAMED = 10**6  # a smaller number names a sample; a larger one is its hash
 
+# Kinds of states: the question that asks for each, and its name in a verdict.
+SIZES = {"optimizer": "optimizer", "buffers": "buffers", "states": "ema"}
+WORDS = {
+    "optimizer": "optimizer state",
+    "buffers": "buffers",
+    "states": "observed states",
+}
+
 Differ = Callable[[str, str], object]  # a question, and what was seen
 
 
@@ -199,9 +207,6 @@ def compare_norms(was: Lineage, now: Lineage, differ: Differ) -> None:
                 differ(SIZES[name], f"{pair.where}: other norms of {name}")
 
 
-SIZES = {"optimizer": "optimizer", "buffers": "buffers", "states": "ema"}
-
-
 def other_weights(was: Lineage, now: Lineage) -> Pair | None:
     """Return the first step that leaves other weights."""
     for pair in chain.from_iterable(pairs(was, now)):
@@ -218,7 +223,6 @@ def far_apart(a: Sequence[float], b: Sequence[float], tolerance: float) -> bool:
     )
 
 
-# --8<-- [start:resized]
 def compare_resized(
     was: Lineage, now: Lineage
 ) -> tuple[dict[str, str], list[str]]:
@@ -249,13 +253,6 @@ def compare_resized(
         if any(far_apart(a[n], b.get(n, ()), WEIGHTS) for n in a):
             found[question] = f"resumed from step {k}: other {WORDS[name]}"
     return found, compared
-
-
-# --8<-- [end:resized]
-WORDS = {
-    "optimizer": "optimizer state", "buffers": "buffers",
-    "states": "observed states",
-}  # fmt: skip
 
 
 def alike(ranks: Iterable[dict[str, Any]], name: str) -> bool:

@@ -229,7 +229,7 @@ class Launching:
             skipped, tuple(said["ids"]), said["before"], said.get("after", ""),
             tuple(said.get("norms", ())), tuple(said["drew"]), said["scale"],
             passes=tuple(said.get("passes", ())),
-            left=said.get("left"), scaler=said["scaler"],
+            left=said.get("left"), scaler=said.get("scaler"),
         )  # fmt: skip
         with self.lock:
             self.ended.world = max(self.ended.world, said["world"])
@@ -331,10 +331,13 @@ class Launching:
         deadline = time.monotonic() + PATIENCE
 
         def watch() -> None:
+            nonlocal known
             while not self.took(act.step + 1) and self.process.poll() is None:
                 time.sleep(SLICE)
                 send(pids, signal.SIGSTOP)
-                if len(inodes(self.launch.run_dir) - known) >= act.files:
+                found = inodes(self.launch.run_dir)
+                known &= found  # a file that is gone leaves its inode to others
+                if len(found - known) >= act.files:
                     self.note("between")
                     self.end(signal.SIGKILL)
                     return

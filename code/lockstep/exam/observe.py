@@ -201,12 +201,17 @@ class Observer:
         passes, self.passes = self.passes, []
         before, self.entering = self.before | self.entering, {}
         rank, world = who()
-        scaler = self.scaler and self.scaler.state_dict()
+        scale, scaler = None, {}
+        if self.scaler:
+            scale, scaler = self.scaler.get_scale(), self.scaler.state_dict()
         record = {
             "event": event, "rank": rank, "world": world,
             "ids": ids, "passes": passes, "drew": sorted(self.drew),
             "before": before,
-            "scale": scaler and scaler["scale"], "scaler": scaler, **more,
+            "scale": scale, **more,
+            "scaler": {
+                n: v for n, v in scaler.items() if isinstance(v, int | float)
+            },
         }  # fmt: skip
         self.ask(record)
 

@@ -55,14 +55,19 @@ def unlike_was(unlike: dict[str, str], at_the_end: bool = True) -> Verdict:
     return Verdict("failed", said, unlike, at_the_end=at_the_end)
 
 
-def without_epochs(why: str = "") -> Verdict:
-    """The answer where no epoch ends: by design, or since samples are wrong."""
-    return Verdict(
-        "not applicable",
-        why or "no epoch ended in the undisturbed run",
-        danger="samples repeat or are missing, unless it draws them with"
-        " replacement",
-    )
+NONE_ENDED = "no epoch ended in the undisturbed run"
+
+
+def without_epochs(was: Lineage, why: str = NONE_ENDED) -> Verdict:
+    """The answer where epochs don't end as the question needs it, and what that
+    may hide."""
+    ends, times = ends_of_epochs(was), was.counts().values()
+    danger = ""
+    if len(ends) < 2:
+        danger = "one epoch or less was seen: does it use launch.samples?"
+    if not ends and max(times) - min(times) > views(was):
+        danger = "samples repeat or are missing, unless drawn with replacement"
+    return Verdict("not applicable", why, danger=danger)
 
 
 def undisturbed(b: Bench) -> Verdicts:
@@ -84,7 +89,7 @@ def undisturbed(b: Bench) -> Verdicts:
     ends = ends_of_epochs(was)
     if len(ends) < 2:
         why = "no two whole epochs were seen in the undisturbed run"
-        found["reshuffled"] = without_epochs(why)
+        found["reshuffled"] = without_epochs(was, why)
     else:
         one, two = was.batches()[: ends[0]], was.batches()[ends[0] : ends[1]]
         found["reshuffled"] = (
@@ -160,7 +165,7 @@ def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
 def uneven(b: Bench) -> Verdicts:
     """101 samples in batches of 16, say: five more than whole epochs have."""
     if not ends_of_epochs(was := b.undisturbed()):
-        return {"partial-batch": without_epochs()}
+        return {"partial-batch": without_epochs(was)}
     n = b.launch.samples + (b.launch.global_batch // 3 or 1)
     counts: Counter[int] = Counter()
     b.begin()
@@ -201,7 +206,7 @@ def stop(b: Bench) -> Verdicts:
     for aspect in ASPECTS:
         found[aspect] = failed(unlike[aspect]) if aspect in unlike else passed()
     if not ends_of_epochs(was):
-        found["exactly-once"] = without_epochs()
+        found["exactly-once"] = without_epochs(was)
     elif "exactly-once" not in unlike:
         samples = f"{len(was.counts())} samples an epoch"
         found["exactly-once"] = passed(samples)
@@ -216,6 +221,13 @@ def stop(b: Bench) -> Verdicts:
     else:
         why = "its script observes no other state: observe(…, ema=ema)"
         found["ema"] = Verdict("not applicable", why)
+    sizes = was.ranks[0][-1].before["sizes"]  # of states, once there are some
+    for aspect, why in (
+        ("optimizer", "the optimizer was seen to keep no state"),
+        ("buffers", "the model has no buffers that a checkpoint holds"),
+    ):
+        if aspect not in unlike and not any(sizes[aspect].values()):
+            found[aspect] = Verdict("not applicable", why)
     others, parted = unlike.keys() - {"final-weights"}, other_weights(was, now)
     if others and (parted or not exact(b) or now.steps != was.steps):
         why = "other weights are explained by what failed before"
@@ -230,15 +242,13 @@ def stop(b: Bench) -> Verdicts:
 
 def boundary(b: Bench) -> Verdicts:
     """After the last step of an epoch."""
-    if not (ends := ends_of_epochs(b.undisturbed())):
-        return {"epoch-boundary": without_epochs()}
-    if EPOCH not in ends:
+    if EPOCH not in ends_of_epochs(was := b.undisturbed()):
         why = f"no epoch ended after step {EPOCH} of the undisturbed run"
-        return {"epoch-boundary": Verdict("not applicable", why)}
+        return {"epoch-boundary": without_epochs(was, why)}
     how = how_to_stop(b, EPOCH)
     was = b.undisturbed(**how)
-    launches = [stop_at(b, EPOCH), b.run(**how)]
-    return {"epoch-boundary": same_end(b, was, launches, EPOCH)}
+    ends = [stop_at(b, EPOCH), b.run(**how)]
+    return {"epoch-boundary": same_end(b, was, ends, EPOCH)}
 
 
 def kill(b: Bench) -> Verdicts:
@@ -303,7 +313,7 @@ def fp16(b: Bench) -> Verdicts:
     now = lineage(first, second := b.run(**half))
     if trouble := went_on(now, second, 1):
         return {"scaler": trouble}
-    unlike = differences(was, now)
+    unlike = differences(was, now, exact(b))
     for aspect in (
         "scaler",
         "final-weights",
@@ -533,7 +543,7 @@ def torn(b: Bench) -> Verdicts:
         if verdict := stuck(b, ends, every, struck):
             return {"kill-during-save": verdict}
         if act.do in ends[-1].acted and ends[-1].code:
-            struck = f"after a kill {how} of a save: "
+            struck = f"after a kill during a save, {how}: "
         elif not ends[-1].code:  # it came to its end
             if struck:
                 break
@@ -690,7 +700,10 @@ def finished(b: Bench) -> Verdicts:
             f" {now.start.step}, though the checkpoint of step {b.last_save} is"
             f" there{by_name(now.start.step or 0, b.last_save)}"
         )
-        return {"finished-run": failed(said)}
+        older = Verdict(
+            "failed", said, {"resumes-latest": said}, at_the_end=True
+        )
+        return {"finished-run": older}
     unlike = differences(was, now, exact(b))
     if unlike:
         return {"finished-run": unlike_was(unlike)}
@@ -805,6 +818,8 @@ def resumed(ends: list[Ended], at_least: int) -> Verdict | None:
     for k, ended in enumerate(ends):
         now.add(ended)
         if k and (trouble := went_on(now, ended, at_least)):
+            # One cause for all questions, where an older one is loaded.
+            trouble.at_the_end = now.start.resumed
             return trouble
         after = (now.start.step or 0) if k else 0
         at_least = max(at_least, ended.saved(after))

@@ -7,6 +7,8 @@ Accelerate wraps model and optimizer; order, checkpoints and guards are ours.
 The loader is not prepared, since it already holds this rank's share.
 """
 
+import sys
+
 # --8<-- [start:loop]
 import torch
 from accelerate import Accelerator
@@ -16,7 +18,6 @@ from torch.utils.data import DataLoader
 from lockstep.exam.task import Model, Samples
 from lockstep.examples.settings import Settings, about, read, settle
 from lockstep.pieces import Batches, Stateful, attached
-from lockstep.trainer.extensions.launcher import run_and_leave
 
 
 def train(s: Settings) -> int:
@@ -70,4 +71,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run_and_leave(main)
+    sys.exit(main())

@@ -9,6 +9,7 @@ ours, told by hooks. To Lightning what is left of the run is one epoch.
 
 # --8<-- [start:loop]
 import signal
+import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -21,7 +22,6 @@ from torch.utils.data import DataLoader
 from lockstep.exam.task import Model, Samples
 from lockstep.examples.settings import Settings, about, read
 from lockstep.pieces import Batches, Stateful, attached
-from lockstep.trainer.extensions.launcher import run_and_leave
 
 
 class Training(lightning.LightningModule):
@@ -124,4 +124,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run_and_leave(main)
+    sys.exit(main())

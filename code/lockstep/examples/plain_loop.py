@@ -4,6 +4,8 @@
         --run-dir runs/plain --steps 100
 """
 
+import sys
+
 # --8<-- [start:loop]
 import torch
 import torch.distributed as dist
@@ -15,7 +17,6 @@ from lockstep.exam.observe import observe
 from lockstep.exam.task import Model, Samples
 from lockstep.examples.settings import Settings, about, read, settle
 from lockstep.pieces import Batches, Stateful, attached
-from lockstep.trainer.extensions.launcher import run_and_leave
 
 
 def train(s: Settings) -> int:
@@ -78,4 +79,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run_and_leave(main)
+    sys.exit(main())

@@ -62,7 +62,7 @@ NEEDS = {
     "that another run's checkpoint is refused": (("wrong-run",), frozenset()),
     "that no code in a checkpoint is run": (("pickle",), frozenset()),
     "twice the number of ranks": (("world-size",), DROPOUT),
-    "a save at SIGTERM": (("sigterm",), frozenset()),
+    "a save at SIGTERM": (("sigterm",), DROPOUT),
     "an end when a rank hangs": (("hang",), frozenset()),
 }  # fmt: skip
 # What goes wrong, in kinds, and the questions that show it.
@@ -329,10 +329,10 @@ def variants(folder: Path) -> dict[str, Variant]:
 def faults(found: dict[str, Any]) -> str:
     """What our trainer fails with each of its faults."""
     rows = []
-    for name, told in found["told"].items():
+    for name, variant in found["told"].items():
         one = found["faults"].get(name)
-        if one and told.question:
-            words = told.words
+        if one and variant.question:
+            words = variant.words
             linked = SILENT.sub(
                 lambda n: f"[{n[0]}](silent-failures.md#d{int(n[1]):02})", words
             )

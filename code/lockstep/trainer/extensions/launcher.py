@@ -8,6 +8,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 import torch.distributed as dist
@@ -73,14 +75,35 @@ def let_rank_0_speak() -> None:
     time.sleep(30)
 
 
-def leave(code: int) -> NoReturn:
-    """End this process now, without finalizing the interpreter.
+def wait_for_threads(seconds: float = 2.0) -> None:
+    """Wait until all other threads of this process are at rest, so that Python
+    can shut down: at most so many seconds, and on Linux only.
 
     A thread of gloo drops its last reference to a tensor a moment after the
     collective is done, and takes the interpreter's lock for it. Where that
-    comes during finalization the process aborts, its work all done: torch 2.13
-    on a busy machine, one short run in some twenty.
+    comes during finalization the process aborts, its work all done. A thread
+    that has yet to do so is running, or ready to.
     """
+    deadline, at_rest = time.monotonic() + seconds, 0
+    while at_rest < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)  # without the lock
+        at_rest = 0 if states_of_other_threads() & {"R", "D"} else at_rest + 1
+
+
+def states_of_other_threads() -> set[str]:
+    """As Linux names them: R runs or is ready to, D waits for a disk."""
+    states, me = set(), str(threading.get_native_id())
+    for task in Path("/proc/self/task").glob("*"):
+        with suppress(OSError):  # it has ended
+            if task.name != me:
+                text = (task / "stat").read_text()
+                states.add(text.rpartition(")")[2].split()[0])
+    return states
+
+
+def leave(code: int) -> NoReturn:
+    """End this process now, without finalizing the interpreter, so that no
+    thread can abort it: see `wait_for_threads`."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

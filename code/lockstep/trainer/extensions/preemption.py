@@ -52,7 +52,16 @@ class Preemption(Observer):
         threading.Thread(
             target=self.listen, args=(signals,), daemon=True
         ).start()
-        threading.Thread(target=self.poll, daemon=True).start()
+        polling = threading.Thread(target=self.poll, daemon=True)
+        polling.start()
+
+        def close() -> None:
+            """A thread that is within the store while Python shuts down aborts
+            the process."""
+            self.alert.set()
+            polling.join(GRACE_SECONDS)
+
+        held.callback(close)  # called after `fail`, which asks for the alert
         held.push(self.fail)
 
     def listen(self, signals: int) -> None:

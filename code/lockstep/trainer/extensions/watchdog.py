@@ -68,11 +68,12 @@ class Watchdog(Observer):
         self.patience = seconds + WAIT_SECONDS
         self.put_off(self.patience)
         watching = background(self.watch)
-        background(self.listen)
+        listening = background(self.listen)
 
         def close() -> None:
             self.over.set()
             watching.join()
+            listening.join(WAIT_SECONDS)  # or Python aborts as it shuts down
             self.file.close()
             self.path.unlink()
 

@@ -15,8 +15,10 @@ import os
 import shutil
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -33,7 +35,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from lockstep.exam.observe import observe
 
 FEATURES, WIDTH, CLASSES = 24, 48, 5
-ACCUMULATE = 2  # micro-batches in a step
+ACCUMULATE = 2  # micro-batches in a step, unless a launch says otherwise
 KEEP = 3  # checkpoints
 RATES = 4e-3, 2e-3  # of the weights, and of everything else
 
@@ -82,6 +84,9 @@ class Run:
         self.root = Path(settings.run_dir) / "saved"
         self.taken = self.here = 0  # steps of the run, and of this launch
         self.told = False  # to save and leave
+        share = settings.global_batch // settings.ranks
+        micro = settings.micro_batch or share // ACCUMULATE
+        self.accumulate = share // micro
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "told", True))
         self.build()
         self.seed()
@@ -137,9 +142,9 @@ class Run:
         """The micro-batches from here on."""
         for step in range(self.taken, self.s.steps):
             rows = self.mine(self.batch(step))
-            size = len(rows) // ACCUMULATE
+            size = len(rows) // self.accumulate
             yield from (
-                rows[k * size : (k + 1) * size] for k in range(ACCUMULATE)
+                rows[k * size : (k + 1) * size] for k in range(self.accumulate)
             )
 
     def rate(self) -> float:
@@ -161,13 +166,17 @@ class Run:
         self.net.norm.momentum = self.momentum()
         for group, rate in zip(self.optimizer.param_groups, RATES, strict=True):
             group["lr"] = rate * self.rate()
-        for k in range(ACCUMULATE):
-            last = k == ACCUMULATE - 1
-            with nullcontext() if last else self.replica.no_sync():
-                loss = self.loss(*next(batches)) / ACCUMULATE
-                self.scaler.scale(loss).backward()
+        self.gradients(batches)
         self.update()
         self.taken, self.here = self.taken + 1, self.here + 1
+
+    def gradients(self, batches: Iterator[Any]) -> None:
+        """Those of a step, from its micro-batches."""
+        for k in range(self.accumulate):
+            last = k == self.accumulate - 1
+            with nullcontext() if last else self.replica.no_sync():
+                loss = self.loss(*next(batches)) / self.accumulate
+                self.scaler.scale(loss).backward()
 
     def update(self) -> None:
         self.scaler.unscale_(self.optimizer)
@@ -376,6 +385,7 @@ def sound(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 
 put_back, shared = Run.put_back, Run.shared
+sound_batch, sound_update = Run.batch, Run.update
 
 
 @fails("ema", "average-counter")
@@ -434,6 +444,178 @@ def moments_dropped_on_other_ranks() -> None:
 
     Run.shared = lambda self: shared(self) | {"world": self.world}
     Run.put_back = forgetful
+
+
+@fails("kill", "newest-by-name")
+def names_without_zeros() -> None:
+    """Checkpoints are named without leading zeros, and sorted as text."""
+    publish = Run.publish
+
+    def named(run: Run, folder: Path) -> None:
+        publish(run, folder)
+        for path in run.root.glob("0*"):
+            path.rename(run.root / path.name.lstrip("0"))
+
+    Run.publish = named
+
+
+@fails("kill", "offset-kept")
+def offset_added_in_later_epochs() -> None:
+    """How far into its epoch a launch resumed is added to the progress of
+    later epochs too."""
+
+    def moved(run: Run, state: dict[str, Any], own: dict[str, Any]) -> None:
+        put_back(run, state, own)
+        run.offset = state["offset"]
+
+    def batch(run: Run, step: int) -> list[int]:
+        steps = run.s.samples // run.s.global_batch  # of an epoch
+        late = run.offset[1] if run.offset[0] < step // steps else 0
+        return sound_batch(run, step + late)
+
+    def told(run: Run) -> dict[str, Any]:
+        steps = run.s.samples // run.s.global_batch
+        begun = divmod(run.taken - run.here, steps)
+        return shared(run) | {"offset": begun}
+
+    Run.offset = (0, 0)
+    Run.put_back, Run.batch, Run.shared = moved, batch, told
+
+
+@fails("kill-during-save", "published-early")
+def rank_0_does_not_wait() -> None:
+    """Rank 0 publishes its file without waiting for the others'."""
+
+    def hasty(run: Run) -> None:
+        folder = run.root / f"{run.taken:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        dist.barrier()
+        torch.save(run.own(), folder / f"rank{run.rank}.pt")
+        if run.rank == 0:
+            torch.save(run.shared(), folder / "shared.pt")
+            (folder / "seal.txt").write_text(json.dumps(run.belongs()))
+        dist.barrier()
+
+    sealed_by_one(hasty)
+
+
+@fails("kill-during-save", "files-in-place")
+def files_under_their_final_names() -> None:
+    """Each file is whole once it is there, but not all of them are."""
+
+    def hasty(run: Run) -> None:
+        folder = run.root / f"{run.taken:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        dist.barrier()
+        whole: dict[str, Any] = {f"rank{run.rank}.pt": run.own()}
+        if run.rank == 0:
+            seal = json.dumps(run.belongs())
+            whole = {"shared.pt": run.shared(), "seal.txt": seal} | whole
+        for name, value in whole.items():
+            path = folder / f"{name}.tmp"
+            path.write_text(value) if name == "seal.txt" else torch.save(
+                value, path
+            )
+            path.rename(folder / name)
+        dist.barrier()
+
+    sealed_by_one(hasty)
+
+
+def sealed_by_one(save: Callable[[Run], None]) -> None:
+    """Save so, and take every folder with a seal for a checkpoint."""
+
+    def newest(run: Run) -> Any:
+        found = sorted(run.root.glob("*/seal.txt"))
+        if not found:
+            return None
+        said = {
+            "world": run.world,
+            "belongs": json.loads(found[-1].read_text()),
+        }
+        return found[-1].parent, said
+
+    Run.save, Run.newest = save, newest  # type: ignore[method-assign]
+
+
+@fails("sigterm", "sigterm-within")
+def window_lost_at_sigterm() -> None:
+    """SIGTERM within a step leaves the rest of it out, and counts it."""
+
+    def some(run: Run, batches: Iterator[Any]) -> None:
+        for k in range(run.accumulate):
+            last = k == run.accumulate - 1
+            with nullcontext() if last else run.replica.no_sync():
+                loss = run.loss(*next(batches)) / run.accumulate
+                if run.leaving():
+                    run.optimizer.zero_grad()
+                    return
+                run.scaler.scale(loss).backward()
+
+    def update(run: Run) -> None:
+        if any(p.grad is not None for p in run.net.parameters()):
+            sound_update(run)
+
+    Run.gradients, Run.update = some, update
+
+
+@fails("micro-batch", "micro-count")
+def progress_in_micro_batches() -> None:
+    """Progress is counted in micro-batches."""
+
+    def counted(run: Run) -> dict[str, Any]:
+        return shared(run) | {"micro": run.accumulate * run.taken}
+
+    def back(run: Run, state: dict[str, Any], own: dict[str, Any]) -> None:
+        put_back(run, state, own)
+        run.skipped = state["micro"] // run.accumulate - run.taken
+
+    def batch(run: Run, step: int) -> list[int]:
+        return sound_batch(run, step + run.skipped)
+
+    Run.skipped = 0
+    Run.shared, Run.put_back, Run.batch = counted, back, batch
+
+
+@sound("slow-storage")
+def saved_by_a_thread() -> None:
+    """A copy is saved in the background, to storage that takes 0.3 s."""
+    writer = ThreadPoolExecutor(1)
+
+    def save(run: Run) -> None:
+        state = copy.deepcopy((run.shared(), run.own()))
+        folder = run.root / f"unfinished-{run.taken}"
+        if run.rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        dist.barrier()
+        taken = run.taken
+
+        def write() -> None:
+            torch.save(state[1], folder / f"rank{run.rank}.tmp")
+            time.sleep(0.3)
+            path = folder / f"rank{run.rank}.tmp"
+            path.rename(path.with_suffix(".pt"))
+            if run.rank == 0:
+                torch.save(state[0], folder / "shared.pt")
+                others = [folder / f"rank{k}.pt" for k in range(run.world)]
+                while not all(map(Path.exists, others)):
+                    time.sleep(0.01)
+                publish_as(run, folder, taken)
+
+        run.writing = writer.submit(write)
+        if taken in (run.s.steps, run.s.stop_at) or run.told:
+            run.writing.result()
+            dist.barrier()
+
+    def publish_as(run: Run, folder: Path, taken: int) -> None:
+        then = SimpleNamespace(
+            belongs=run.belongs, world=run.world, root=run.root, taken=taken,
+            published=run.published,
+        )  # fmt: skip
+        Run.publish(then, folder)  # type: ignore[arg-type]
+
+    Run.save = save  # type: ignore[method-assign]
 
 
 @sound("lazy-buffer")

@@ -9,12 +9,14 @@ import json
 import os
 import pickle
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep import pieces
@@ -297,6 +299,42 @@ def progress_apart_from_the_weights() -> None:
     positions(noted)
 
 
+@fails("kill", "newest-by-name")
+def names_compared_as_text() -> None:
+    """The newest checkpoint is the last one by its step as text."""
+    newest = checkpoint.newest_good
+    published = checkpoint.published
+
+    def other(root: Path, belongs: Any) -> Any:
+        def as_text(root: Path) -> list[Path]:
+            found = published(root)
+            return sorted(
+                found, key=lambda path: str(int(path.name[5:13])), reverse=True
+            )
+
+        checkpoint.published = as_text
+        found = newest(root, belongs)
+        checkpoint.published = published
+        return found
+
+    checkpoint.newest_good = other
+
+
+@fails("kill", "offset-kept")
+def offset_added_in_later_epochs() -> None:
+    """How far into its epoch a launch resumed is added to the progress of
+    later epochs too."""
+
+    def moved(cfg: Any, me: Any, n: int, position: int) -> int:
+        path = cfg.run_dir / f"offset-{me.rank}"
+        was = path.read_text().split() if path.exists() else ("0", "0")
+        epoch, offset = map(int, was)
+        path.write_text(f"{position // n} {position % n}")
+        return position + (offset if epoch < position // n else 0)
+
+    positions(moved)
+
+
 @fails("two-restarts")
 def progress_since_the_launch() -> None:
     """It skips what the last launch has consumed, not what the epoch has."""
@@ -527,6 +565,39 @@ def no_moments_at_sigterm() -> None:
     checkpoint.Writer.save = hasty
 
 
+@fails("sigterm", "sigterm-within")
+def window_lost_at_sigterm() -> None:
+    """SIGTERM within a step leaves that step out, and counts it."""
+    told: list[int] = []
+
+    class LeftOutError(Exception):
+        pass
+
+    def look(*_: Any) -> None:
+        """All ranks leave the step if one of them was told."""
+        flag = torch.tensor(len(told))
+        dist.all_reduce(flag, dist.ReduceOp.MAX)
+        if flag:
+            told.clear()
+            raise LeftOutError
+
+    def other(r: Any, source: Iterator, count: int, step: int) -> Any:
+        hook = r.strategy.module.register_forward_hook(look)
+        told.clear()
+        signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+        micros = [next(source) for _ in range(r.cfg.grad_accum_steps)]
+        try:
+            return train_step(r, iter(micros), count, step)
+        except LeftOutError:
+            r.optimizer.zero_grad()
+            ids = torch.cat([micro[0] for micro in micros])
+            return [torch.zeros(())], ids.numpy()
+        finally:
+            hook.remove()
+
+    loop.train_step = other
+
+
 @fails("hang")
 def waits_half_an_hour() -> None:
     """Time-outs are half an hour."""
@@ -554,10 +625,11 @@ def nothing_left_is_an_error() -> None:
 
 @sound("lazy-buffer")
 def table_filled_by_each_forward() -> None:
-    """A table that isn't saved is filled by each forward pass."""
+    """A table that isn't saved is filled by each forward pass in training."""
 
     def filling(model: Any, inputs: Any) -> Any:
-        model.table.copy_(torch.linspace(0.9, 1.1, len(model.table)))
+        if model.training:
+            model.table.copy_(torch.linspace(0.9, 1.1, len(model.table)))
         return inputs
 
     def other(cfg: Any) -> Any:
