@@ -3,6 +3,7 @@ badge."""
 
 from collections.abc import Callable, Iterator
 from importlib import resources
+from textwrap import wrap
 
 from jinja2 import Environment
 from rich.table import Table
@@ -151,11 +152,15 @@ def untold(exam: Exam) -> list[str]:
 
 
 def advice(name: str) -> Iterator[str]:
-    """What usually makes this question fail, and what cures it."""
+    """What usually makes this question fail, and what cures it, in lines of
+    80 characters."""
     cure = CURE_OF[name]
-    yield f"  Usual cause: {cure.cause}"
-    yield f"  Cure: {cure.piece}"
-    yield f"  Handbook page: {cure.path}"
+    for said in (
+        f"Usual cause: {cure.cause}",
+        f"Cure: {cure.piece}",
+        f"Handbook page: {cure.path}",
+    ):
+        yield from wrap(said, 80, initial_indent="  ", subsequent_indent="    ")
 
 
 def page(exam: Exam) -> str:
