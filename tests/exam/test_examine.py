@@ -413,7 +413,12 @@ def test_the_report_is_one_file_that_says_all(exam: Exam) -> None:
     assert "a <trainer>" in soup.h1.get_text()  # type: ignore[union-attr]
     assert soup.select("p")[0].get_text() == report.conclusion(exam)
     said = soup.get_text()
-    for word in "Usual cause:", "`Run.save`", CURE_OF["learning-rate"].path:
+    for word in (
+        "lockstep.pieces",
+        "Usual cause:",
+        "`Run.save`",
+        CURE_OF["learning-rate"].path,
+    ):
         assert word in said
 
 

@@ -19,6 +19,7 @@ COLORS = {
     "not applicable": "dim",
     "not run": "yellow",
 }
+PIECES = "The cures name parts of lockstep.pieces, which work in any loop."
 
 
 class Streamed(Progress):
@@ -122,6 +123,9 @@ def failures(exam: Exam) -> Iterator[str]:
     """For each failure with a cause of its own: the usual cause and its cure,
     what it means, how it was reached, and where its files are. For a failure
     that questions explain which are not among the results: their cures."""
+    if exam.failed:
+        yield PIECES
+        yield ""
     for result in separate(exam):
         question = result.question
         yield f"{question.id}: {question.title}"
@@ -175,6 +179,7 @@ def page(exam: Exam) -> str:
         summary=summary(exam),
         severities=SEVERITIES,
         cures=CURE_OF,
+        pieces=PIECES,
         seen=seen,
     )
 
