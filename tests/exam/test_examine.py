@@ -413,7 +413,12 @@ def test_the_report_is_one_file_that_says_all(exam: Exam) -> None:
     assert "a <trainer>" in soup.h1.get_text()  # type: ignore[union-attr]
     assert soup.select("p")[0].get_text() == report.conclusion(exam)
     said = soup.get_text()
-    for word in "Usual cause:", "`Run.save`", CURE_OF["learning-rate"].path:
+    for word in (
+        "lockstep.pieces",
+        "Usual cause:",
+        "`Run.save`",
+        CURE_OF["learning-rate"].path,
+    ):
         assert word in said
 
 
@@ -433,7 +438,9 @@ def test_the_cause_of_an_explained_failure_is_told_though_it_was_not_asked(
     """`--only kill` of a trainer with a wrong learning rate names the learning
     rate's usual cause and page."""
     del exam.results["learning-rate"]
-    said = "\n".join(report.failures(exam))
+    lines = [*report.failures(exam)]
+    assert max(map(len, lines)) <= 80
+    said = " ".join(line.strip() for line in lines)
     assert "ask --only learning-rate" in said
     for told in said, BeautifulSoup(report.page(exam), "html.parser").text:
         assert CURE_OF["learning-rate"].cause in told

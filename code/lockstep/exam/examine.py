@@ -170,7 +170,8 @@ def cannot_share(ranks: int, batch: int) -> str:
     if ranks < 1 or batch < 1:
         return said
     able = [str(n) for n in range(1, batch + 1) if batch % n == 0]
-    fits = -(-batch // ranks) * ranks
+    twice = 2 * ranks  # so many share it for `world-size`
+    fits = -(-batch // twice) * twice
     return f"{said}; {', '.join(able)} can, and --batch {fits} would fit"
 
 

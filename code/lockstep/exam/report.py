@@ -3,6 +3,7 @@ badge."""
 
 from collections.abc import Callable, Iterator
 from importlib import resources
+from textwrap import wrap
 
 from jinja2 import Environment
 from rich.table import Table
@@ -18,6 +19,7 @@ COLORS = {
     "not applicable": "dim",
     "not run": "yellow",
 }
+PIECES = "The cures name parts of lockstep.pieces, which work in any loop."
 
 
 class Streamed(Progress):
@@ -121,6 +123,9 @@ def failures(exam: Exam) -> Iterator[str]:
     """For each failure with a cause of its own: the usual cause and its cure,
     what it means, how it was reached, and where its files are. For a failure
     that questions explain which are not among the results: their cures."""
+    if exam.failed:
+        yield PIECES
+        yield ""
     for result in separate(exam):
         question = result.question
         yield f"{question.id}: {question.title}"
@@ -151,11 +156,15 @@ def untold(exam: Exam) -> list[str]:
 
 
 def advice(name: str) -> Iterator[str]:
-    """What usually makes this question fail, and what cures it."""
+    """What usually makes this question fail, and what cures it, in lines of
+    80 characters."""
     cure = CURE_OF[name]
-    yield f"  Usual cause: {cure.cause}"
-    yield f"  Cure: {cure.piece}"
-    yield f"  Handbook page: {cure.path}"
+    for said in (
+        f"Usual cause: {cure.cause}",
+        f"Cure: {cure.piece}",
+        f"Handbook page: {cure.path}",
+    ):
+        yield from wrap(said, 80, initial_indent="  ", subsequent_indent="    ")
 
 
 def page(exam: Exam) -> str:
@@ -170,6 +179,7 @@ def page(exam: Exam) -> str:
         summary=summary(exam),
         severities=SEVERITIES,
         cures=CURE_OF,
+        pieces=PIECES,
         seen=seen,
     )
 
