@@ -19,6 +19,7 @@ import torch.distributed as dist
 
 from lockstep.parallel.resume import share
 from lockstep.trainer.checkpoint import (
+    Manifest,
     Writer,
     newest_good,
     rng_state,
@@ -26,7 +27,7 @@ from lockstep.trainer.checkpoint import (
     set_rng_state,
     unpacked,
 )
-from lockstep.trainer.config import TrainConfig
+from lockstep.trainer.config import ConfigError, TrainConfig
 from lockstep.trainer.extensions.events import EventLog
 from lockstep.trainer.extensions.launcher import (
     store_of_this_launch,
@@ -46,6 +47,21 @@ class Stateful(Protocol):
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> Any: ...
+
+
+def newest(root: Path, belongs: Manifest) -> tuple[Path, Manifest] | None:
+    """Return the newest whole checkpoint below `root`, if there is one.
+
+    Raises:
+        ConfigError: there are checkpoints of another run, or in the format
+            that pieces had until November 2026, which has a file `run.pt`.
+    """
+    for part in root.glob("step-*/run.pt"):
+        raise ConfigError(
+            f"{part.parent} was saved by an older version of Lockstep: finish"
+            " this run with that version, or start one in a new directory"
+        )
+    return newest_good(root, belongs)
 
 
 # --8<-- [start:batches]
@@ -97,7 +113,7 @@ class Run:
         saved after, or 0 where there is none. ConfigError if it is of a run
         that was `about` something else."""
         belongs = {"config": self.about}
-        if not (found := on_rank0(lambda: newest_good(self.root, belongs))):
+        if not (found := on_rank0(lambda: newest(self.root, belongs))):
             return 0
         folder, manifest = found
         for name, part in self.parts.items():

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader
 
 from lockstep.pieces import Run
 from lockstep.trainer import checkpoint
+from lockstep.trainer.config import ConfigError
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.progress import Notices
 from lockstep.trainer.telemetry import attach
@@ -258,6 +259,21 @@ def test_a_checkpoint_that_was_changed_is_set_aside(tmp_path: Path) -> None:
     assert Run(tmp_path, {}, run.about, 0).restore() == 1
     names = sorted(path.name for path in run.root.glob("*step-*"))
     assert names == ["damaged-step-00000002", "step-00000001"]
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_checkpoint_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    """Its run does not start over, and nothing of it is renamed."""
+    old = tmp_path / "checkpoints/step-00000004"
+    old.mkdir(parents=True)
+    (old / "manifest.json").write_text('{"step": 4, "files": {}}')
+    (old / "run.pt").touch()
+    with pytest.raises(ConfigError, match="saved by an older version"):
+        Run(tmp_path, {}, {}, 0).restore()
+    assert sorted(path.name for path in old.iterdir()) == [
+        "manifest.json",
+        "run.pt",
+    ]
 
 
 @pytest.mark.timeout(300)
