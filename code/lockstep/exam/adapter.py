@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 LIMIT = 120.0  # seconds that a launch may take
 
@@ -48,6 +49,9 @@ class Adapter:
     ]  # in a run directory, oldest first
     # Question, or setting (`stop`, `save_every`): why it does not apply.
     lacks: dict[str, str]
+    # What starts the command, with an environment, instead of a new process:
+    # returns what has the methods of `subprocess.Popen`.
+    start: Callable[[list[str], dict[str, str]], Any] | None = None
 
 
 def located(adapter: str | Path) -> Path:

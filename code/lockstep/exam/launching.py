@@ -107,6 +107,7 @@ class Launching:
         env: dict[str, str],
     ) -> None:
         self.acts, self.mark = acts, uuid.uuid4().hex
+        self.started = adapter.start or started
         adopt_orphans()
         self.before = {p.pid for p in psutil.Process().children()}
         self.ended = Ended(adapter.command(launch))
@@ -128,14 +129,7 @@ class Launching:
 
     def start(self) -> None:
         """By its command."""
-        self.process = subprocess.Popen(
-            self.ended.words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,  # a file could not grow on a "full disk"
-            stderr=subprocess.STDOUT,
-            env=self.env,
-            start_new_session=True,
-        )
+        self.process = self.started(self.ended.words, self.env)
         self.pid = self.process.pid
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -241,6 +235,18 @@ class Launching:
         for process in self.left():
             with suppress(psutil.Error):
                 process.send_signal(how)
+
+
+def started(words: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, with its output in a pipe."""
+    return subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,  # a file could not grow on a "full disk"
+        stderr=subprocess.STDOUT,
+        env=env,
+        start_new_session=True,
+    )
 
 
 @contextmanager
