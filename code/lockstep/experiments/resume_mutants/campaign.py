@@ -8,12 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lockstep.exam.adapter import Adapter, load
+from lockstep.exam.adapter import Adapter, Launch, load
+from lockstep.exam.bench import ExamError
+from lockstep.exam.examine import Exam, Progress, examine
+from lockstep.exam.questions import Result
 from lockstep.experiments.provenance import revision
 
 from .forked import starter
 from .planted import EXAMPLES, LOOPS, Planted, planted
-from .trials import Trial, end, matters
+from .sound import VARIANTS
+from .trials import LIMIT, UNDISTURBED, Trial, end, matters
 
 Record = dict[str, Any]
 
@@ -78,6 +82,90 @@ def confirm(
         record = {
             "name": name, "loop": one.loop, "module": one.module,
             "operator": one.edit.operator, "diff": one.diff, "shows": shown,
+            "revision": revision(Path(__file__).parent),
+        }  # fmt: skip
+        note(file, record)
+        yield record
+
+
+class Enough(Exception):
+    """A question failed; the argument is its result."""
+
+
+class UntilFailure(Progress):
+    """Ends an exam at its first failure."""
+
+    def answered(self, result: Result, number: int, left: float) -> None:
+        """Raise Enough if this question failed."""
+        if result.reproduced:
+            raise Enough(result)
+
+
+def verdict(adapter: Adapter, folder: Path) -> Record:
+    """Examine a trainer until a question fails.
+
+    Returns:
+        `{"failed": question or "", "said": what was seen, "unanswered": […]}`.
+    """
+    try:
+        exam: Exam = examine(
+            adapter,
+            folder,
+            Launch(folder),
+            progress=UntilFailure(),
+            limit=LIMIT,
+        )
+    except Enough as enough:
+        (result,) = enough.args
+        said = result.verdict.said
+        return {"failed": result.question.id, "said": said, "unanswered": []}
+    except ExamError as error:
+        return {"failed": "exam", "said": str(error), "unanswered": []}
+    return {"failed": "", "said": "", "unanswered": exam.unanswered}
+
+
+def ask(
+    file: Path,
+    folder: Path,
+    faults: dict[str, Planted],
+    again: frozenset[str] = frozenset(),
+) -> Iterator[Record]:
+    """Examine each fault that matters and has no verdict in `file`, or is
+    named in `again`."""
+    for name, record in known(file).items():
+        if not relevant(record) or ("failed" in record and name not in again):
+            continue
+        one = faults[name]
+        if one.diff != record["diff"]:
+            raise ValueError(
+                f"{name}: the loops have changed, confirm it again"
+            )
+        adapter = adapter_of(one.loop, one.sources)
+        found = record | verdict(adapter, folder)
+        found["revision"] = revision(Path(__file__).parent)
+        note(file, found)
+        yield found
+
+
+def relevant(record: Record) -> bool:
+    """Whether a fault shows only after a restart: a trainer that does not run
+    undisturbed needs no exam."""
+    shows = record.get("shows", "")
+    return bool(shows) and not shows.startswith(f"{UNDISTURBED} ")
+
+
+def ask_sound(file: Path, folder: Path) -> Iterator[Record]:
+    """Confirm that each sound variant is sound, and examine it."""
+    done = known(file)
+    for one in VARIANTS:
+        name = f"{one.loop}: {one.name}"
+        if name in done:
+            continue
+        adapter = adapter_of(one.loop, one.sources)
+        sound = end(adapter, folder, Trial("", ())).ids
+        record = {
+            "name": name, "shows": matters(adapter, folder, sound),
+            **verdict(adapter, folder),
             "revision": revision(Path(__file__).parent),
         }  # fmt: skip
         note(file, record)
