@@ -51,6 +51,9 @@ class Adapter:
     ]  # in a run directory, oldest first
     # Question, or setting (`stop`, `save_every`): why it does not apply.
     lacks: dict[str, str]
+    # What starts the command, with an environment, instead of a new process:
+    # returns what has the methods of `subprocess.Popen`.
+    start: Callable[[list[str], dict[str, str]], Any] | None = None
 
 
 def located(adapter: str | Path) -> Path:

@@ -153,6 +153,7 @@ class Launching:
         env: dict[str, str],
     ) -> None:
         self.acts, self.mark = acts, uuid.uuid4().hex
+        self.started = adapter.start or started
         adopt_orphans()
         self.before = {p.pid for p in psutil.Process().children()}
         self.ended = Ended(adapter.command(launch))
@@ -188,14 +189,7 @@ class Launching:
 
     def start(self) -> None:
         """By its command."""
-        self.process = subprocess.Popen(
-            self.ended.words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,  # a file could not grow on a "full disk"
-            stderr=subprocess.STDOUT,
-            env=self.env,
-            start_new_session=True,
-        )
+        self.process = self.started(self.ended.words, self.env)
         self.pid = self.process.pid
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -429,6 +423,18 @@ class Printed:
         gap = f"\n… {self.left_out:,} bytes left out …\n"
         parts = self.first, gap.encode() if self.left_out else b"", self.last
         return b"".join(parts).decode(errors="replace")
+
+
+def started(words: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, with its output in a pipe."""
+    return subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,  # a file could not grow on a "full disk"
+        stderr=subprocess.STDOUT,
+        env=env,
+        start_new_session=True,
+    )
 
 
 @contextmanager

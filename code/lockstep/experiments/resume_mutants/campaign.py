@@ -1,0 +1,172 @@
+"""Plant faults, confirm which of them matter, and examine those."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lockstep.exam.adapter import Adapter, Launch, load
+from lockstep.exam.bench import ExamError
+from lockstep.exam.examine import Exam, Progress, examine
+from lockstep.exam.questions import Result
+from lockstep.experiments.provenance import revision
+
+from .forked import starter
+from .planted import EXAMPLES, LOOPS, Planted, planted
+from .sound import VARIANTS
+from .trials import LIMIT, UNDISTURBED, Trial, end, matters
+
+Record = dict[str, Any]
+
+
+def adapter_of(loop: str, sources: dict[str, str]) -> Adapter:
+    """Return the adapter of a loop that runs from these changed sources."""
+    return replace(load(f"{EXAMPLES}{loop}_exam"), start=starter(sources))
+
+
+def known(file: Path) -> dict[str, Record]:
+    """Return what earlier parts of a campaign recorded, the newest for each
+    fault; a line that was cut short is left out."""
+    found: dict[str, Record] = {}
+    if file.exists():
+        for line in file.read_text("utf-8").splitlines():
+            try:
+                one = json.loads(line)
+            except ValueError:
+                continue
+            found[one["name"]] = found.get(one["name"], {}) | one
+    return found
+
+
+def note(file: Path, record: Record) -> None:
+    """Append a record; it is on the disk when this returns."""
+    with file.open("a") as out:
+        out.write(json.dumps(record) + "\n")
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def names(faults: list[Planted]) -> Iterator[tuple[str, Planted]]:
+    """Yield each fault with its name."""
+    counts: Counter[str] = Counter()
+    for one in faults:
+        counts[one.loop] += 1
+        yield f"{one.loop}-{counts[one.loop]:03d}", one
+
+
+def confirm(
+    file: Path, folder: Path, count: int, seed: int, part: tuple[int, int]
+) -> Iterator[Record]:
+    """Record of each fault that is not in `file` whether it matters.
+
+    Args:
+        file: JSON lines, one for each fault.
+        folder: where trainers run; cleared.
+        count: how many faults to plant.
+        seed: of the draw.
+        part: `(k, n)`: every n-th fault from the k-th on.
+    """
+    done = known(file)
+    sound = {
+        loop: end(adapter_of(loop, {}), folder, Trial("", ())).ids
+        for loop in LOOPS
+    }
+    for name, one in [*names(planted(count, seed))][part[0] :: part[1]]:
+        if name in done:
+            continue
+        adapter = adapter_of(one.loop, one.sources)
+        shown = matters(adapter, folder, sound[one.loop])
+        record = {
+            "name": name, "loop": one.loop, "module": one.module,
+            "operator": one.edit.operator, "diff": one.diff, "shows": shown,
+            "revision": revision(Path(__file__).parent),
+        }  # fmt: skip
+        note(file, record)
+        yield record
+
+
+class Enough(Exception):
+    """A question failed; the argument is its result."""
+
+
+class UntilFailure(Progress):
+    """Ends an exam at its first failure."""
+
+    def answered(self, result: Result, number: int, left: float) -> None:
+        """Raise Enough if this question failed."""
+        if result.reproduced:
+            raise Enough(result)
+
+
+def verdict(adapter: Adapter, folder: Path) -> Record:
+    """Examine a trainer until a question fails.
+
+    Returns:
+        `{"failed": question or "", "said": what was seen, "unanswered": […]}`.
+    """
+    try:
+        exam: Exam = examine(
+            adapter,
+            folder,
+            Launch(folder),
+            progress=UntilFailure(),
+            limit=LIMIT,
+        )
+    except Enough as enough:
+        (result,) = enough.args
+        said = result.verdict.said
+        return {"failed": result.question.id, "said": said, "unanswered": []}
+    except ExamError as error:
+        return {"failed": "exam", "said": str(error), "unanswered": []}
+    return {"failed": "", "said": "", "unanswered": exam.unanswered}
+
+
+def ask(
+    file: Path,
+    folder: Path,
+    faults: dict[str, Planted],
+    again: frozenset[str] = frozenset(),
+) -> Iterator[Record]:
+    """Examine each fault that matters and has no verdict in `file`, or is
+    named in `again`."""
+    for name, record in known(file).items():
+        if not relevant(record) or ("failed" in record and name not in again):
+            continue
+        one = faults[name]
+        if one.diff != record["diff"]:
+            raise ValueError(
+                f"{name}: the loops have changed, confirm it again"
+            )
+        adapter = adapter_of(one.loop, one.sources)
+        found = record | verdict(adapter, folder)
+        found["revision"] = revision(Path(__file__).parent)
+        note(file, found)
+        yield found
+
+
+def relevant(record: Record) -> bool:
+    """Whether a fault shows only after a restart: a trainer that does not run
+    undisturbed needs no exam."""
+    shows = record.get("shows", "")
+    return bool(shows) and not shows.startswith(f"{UNDISTURBED} ")
+
+
+def ask_sound(file: Path, folder: Path) -> Iterator[Record]:
+    """Confirm that each sound variant is sound, and examine it."""
+    done = known(file)
+    for one in VARIANTS:
+        name = f"{one.loop}: {one.name}"
+        if name in done:
+            continue
+        adapter = adapter_of(one.loop, one.sources)
+        sound = end(adapter, folder, Trial("", ())).ids
+        record = {
+            "name": name, "shows": matters(adapter, folder, sound),
+            **verdict(adapter, folder),
+            "revision": revision(Path(__file__).parent),
+        }  # fmt: skip
+        note(file, record)
+        yield record

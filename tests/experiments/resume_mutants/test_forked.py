@@ -1,0 +1,143 @@
+"""Forked ranks train as ranks that torchrun starts, from changed sources."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lockstep.exam.adapter import Adapter, Launch, load
+from lockstep.exam.launching import launching
+from lockstep.experiments.resume_mutants import trials
+from lockstep.experiments.resume_mutants.forked import (
+    Process,
+    source_of,
+    starter,
+    torchrun,
+)
+from lockstep.experiments.resume_mutants.sound import VARIANTS, Variant
+from lockstep.experiments.resume_mutants.trials import Trial, end, matters
+
+LOOP = "lockstep.examples.plain_loop"
+SHORT = Trial("stopped", (2,), {"steps": 4})
+
+
+def adapter(**sources: str) -> Adapter:
+    """The plain loop in forked ranks."""
+    return replace(load(f"{LOOP}_exam"), start=starter(sources))
+
+
+def apart(act: Callable[..., Any], *args: Any) -> Any:
+    """Call `act` in a process without threads, as a campaign's is."""
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        return pool.submit(act, *args).result()
+
+
+def both_ways(folder: Path) -> list[Any]:
+    """How a run ends that is stopped once: in forks, and under torchrun."""
+    trainers = adapter(), load(f"{LOOP}_exam")
+    return [end(one, folder, SHORT)[:3] for one in trainers]
+
+
+def test_forked_ranks_end_with_torchruns_weights(tmp_path: Path) -> None:
+    """The exit code, all weights and the samples are the same."""
+    forked, started = apart(both_ways, tmp_path)
+    assert forked == started
+    code, weights, ids = forked
+    assert (code, len({*weights}), len(weights)) == (0, 1, 2)
+    assert ids.total() == 4 * 16
+
+
+def shown(folder: Path, *sources: dict[str, str]) -> list[str]:
+    """What shows of trainers with these sources."""
+    trials.TRIALS[:] = [SHORT]
+    sound = end(adapter(), folder, Trial("", (), SHORT.settings)).ids
+    return [matters(adapter(**each), folder, sound) for each in sources]
+
+
+def test_a_fault_shows_and_a_sound_loop_shows_nothing(tmp_path: Path) -> None:
+    """A scheduler that is not saved gives a stopped run other weights."""
+    line, text = '"scheduler": scheduler,\n', source_of(LOOP)
+    assert text.count(line) == 1
+    faulty = {LOOP: text.replace(line, "\n")}
+    assert apart(shown, tmp_path, {}, faulty) == [
+        "",
+        "stopped: other final weights",
+    ]
+
+
+def one_rank_fails() -> tuple[int, str]:
+    """Rank 1 leaves with an error, while rank 0 sleeps."""
+
+    def rank() -> int:
+        if os.environ["RANK"] == "1":
+            return 3
+        time.sleep(60)
+        return 0
+
+    process = Process(lambda: torchrun(2, rank), {})
+    return process.wait(), process.stdout.read().decode()
+
+
+def test_when_a_rank_fails_the_others_are_ended() -> None:
+    """As under torchrun: the launch ends with 1, long before they would."""
+    begun = time.monotonic()
+    code, text = apart(one_rank_fails)
+    assert code == 1
+    assert text.startswith("E0000 rank 1 ended with 3\n")
+    assert time.monotonic() - begun < 50
+
+
+def told_to_end() -> tuple[bytes, int]:
+    """A rank that leaves when SIGTERM comes."""
+
+    def rank() -> int:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        print("ready", flush=True)
+        time.sleep(60)
+        return 0
+
+    process = Process(lambda: torchrun(1, rank), {})
+    ready = process.stdout.read(5)
+    process.terminate()
+    return ready, process.wait()
+
+
+def test_sigterm_reaches_the_ranks() -> None:
+    """The launcher passes it on, and ends with 1 as torchrun does."""
+    assert apart(told_to_end) == (b"ready", 1)
+
+
+def broken_off(folder: Path) -> list[int]:
+    """The processes that a launch leaves which is broken off."""
+    with launching(adapter(), Launch(folder / "run"), [], {}):
+        time.sleep(1)
+    return [
+        process.pid
+        for process in psutil.Process().children(recursive=True)
+        if process.status() != psutil.STATUS_ZOMBIE
+    ]
+
+
+def test_what_a_launch_leaves_is_ended(tmp_path: Path) -> None:
+    """The exam finds the forks of a launch that it breaks off."""
+    assert apart(broken_off, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "variant", VARIANTS, ids=lambda one: f"{one.loop}: {one.name}"
+)
+def test_a_sound_variant_fits_its_loop(variant: Variant) -> None:
+    """Its replacements occur once each, and what they make is Python."""
+    for module, source in variant.sources.items():
+        assert source != source_of(module)
+        compile(source, module, "exec")
