@@ -22,15 +22,12 @@ IN_LOOP = {
 SHARED = {
     "lockstep.pieces": frozenset({
         "Batches.__len__", "Batches.__iter__", "Run.__init__", "Run.restore",
-        "Run.committed", "Run.save", "Run.finished", "Kept.published",
-        "Kept.is_whole", "Kept.prune", "attached",
+        "Run.committed", "Run.save", "Run.finished", "attached",
     }),
-    "lockstep.parallel.resume": frozenset({
-        "share", "together", "on_rank_0", "publish", "write", "write_bytes",
-        "seal", "fresh", "damage", "newest", "load",
-    }),
+    "lockstep.parallel.resume": frozenset({"share"}),
     "lockstep.trainer.checkpoint": frozenset({
-        "rng_state", "set_rng_state", "seed_rank",
+        "Writer.finish", "Writer.write", "publish", "newest_good", "verify",
+        "published", "rng_state", "set_rng_state", "seed_rank",
     }),
     "lockstep.examples.settings": frozenset({
         "Settings.rate", "Settings.end", "Settings.saves",

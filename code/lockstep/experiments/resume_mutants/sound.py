@@ -37,9 +37,9 @@ MODEL = {
     ),
 }
 LOSS = {
-    "plain_loop": 'loss = ddp(**batch)["loss"]\n',
-    "accelerate_loop": 'loss = wrapped(**batch)["loss"]\n',
-    "lightning_loop": 'return self.model(**batch)["loss"]\n',
+    "plain_loop": 'ddp(**micro)["loss"]',
+    "accelerate_loop": 'wrapped(**batch)["loss"]',
+    "lightning_loop": 'self.model(**batch)["loss"]',
 }
 OPTIMIZER = {
     "plain_loop": "optimizer = torch.optim.AdamW(model.parameters(), 3e-3)\n",
@@ -66,14 +66,22 @@ def after_model(loop: str, *lines: str) -> tuple[tuple[str, str], ...]:
 
 
 def with_loss(loop: str, *new: str) -> tuple[tuple[str, str], ...]:
-    """Return the change that computes the loss by these lines, which call the
-    model `net`."""
-    old = LOSS[loop]
-    head, call = old.split("(**batch)")[0].rsplit(" ", 1)
-    space = {"plain_loop": 16, "accelerate_loop": 12, "lightning_loop": 8}[loop]
-    lines = [line.replace("net(", f"{call}(") for line in new]
-    lines[-1] = f"{head} {lines[-1]}"
-    return ((old, f"\n{space * ' '}".join(lines) + "\n"),)
+    """Return the change that puts lines before the loss and computes it by the
+    last one, which call the model `net` and its input `batch`."""
+    was = LOSS[loop]
+    model, batch = was.removesuffix(')["loss"]').split("(**")
+    (line,) = (
+        line
+        for line in source_of(EXAMPLES + loop).splitlines(keepends=True)
+        if was in line
+    )
+    space = line[: len(line) - len(line.lstrip())]
+    *before, loss = (
+        text.replace("net(", f"{model}(").replace("batch", batch)
+        for text in new
+    )
+    added = "".join(f"{space}{text}\n" for text in before)
+    return ((line, added + line.replace(was, f"({loss})")),)
 
 
 def everywhere(name: str, change: object) -> list[Variant]:
