@@ -69,8 +69,10 @@ class Served(NamedTuple):
         found = []
         for process in psutil.process_iter():
             try:
-                if Path(process.cwd()).is_relative_to(self.folder):
-                    found.append(" ".join(process.cmdline()))
+                here = Path(process.cwd()).is_relative_to(self.folder)
+                # One that is ending has no command line any more.
+                if here and (words := process.cmdline()):
+                    found.append(" ".join(words))
             except psutil.Error:
                 continue  # it has just ended
         return found
