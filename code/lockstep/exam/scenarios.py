@@ -7,7 +7,6 @@ trainer that saves after each epoch are stopped at step 12.
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -314,10 +313,8 @@ def fp16(b: Bench) -> Verdicts:
     if trouble := went_on(now, second, 1):
         return {"scaler": trouble}
     unlike = differences(was, now, exact(b))
-    for aspect in (
-        "scaler",
-        "final-weights",
-    ):  # what else differs has its question
+    # What else differs has its question.
+    for aspect in ("scaler", "final-weights"):
         if aspect in unlike:
             return {"scaler": failed(unlike[aspect])}
     after = now.start.step or 0
@@ -355,16 +352,8 @@ def resize(b: Bench) -> Verdicts:
         return {"world-size": Verdict("not applicable", why)}
     if trouble := went_on(now, second, b.middle):
         return {"world-size": trouble}
-    unlike = differences(was, now, exact=False)
-    for aspect in ("total-steps", "exactly-once", "learning-rate"):
-        if aspect in unlike:
-            return {"world-size": failed(unlike[aspect], aspect)}
-    states, compared = compare_resized(was, now)
-    for aspect, said in states.items():
-        return {"world-size": failed(said, aspect)}
-    words = ", ".join(["samples", "rates", "weights", *compared])
-    said = f"{b.launch.ranks} to {ranks} ranks; compared: {words}"
-    return {"world-size": passed(said)}
+    how = f"{b.launch.ranks} to {ranks} ranks"
+    return {"world-size": resumed_otherwise(was, now, how)}
 
 
 def micro_batch(b: Bench) -> Verdicts:
@@ -399,20 +388,30 @@ def with_micro_batches(b: Bench) -> Verdict:
             " `micro_batch` on?"
         )
         return Verdict("not run", why)
+    how = f"{usual} to {size} samples a forward pass"
+    return resumed_otherwise(was, now, how, same_steps=True)
+
+
+def resumed_otherwise(
+    was: Lineage, now: Lineage, how: str, same_steps: bool = False
+) -> Verdict:
+    """The verdict of a run that resumed with its batches divided otherwise:
+    samples and rates are compared to the end, and states where it resumed.
+    `same_steps`: each step must have its own samples."""
     unlike = differences(was, now, exact=False)
     for aspect in ("total-steps", "exactly-once", "learning-rate"):
         if aspect in unlike:
             return failed(unlike[aspect], aspect)
-    both = zip(was.batches(), now.batches(), strict=True)
-    for k, (then, here) in enumerate(both, 1):
-        if sorted(chain(*then)) != sorted(chain(*here)):
-            return failed(f"step {k} has other samples", "order")
+    if same_steps:
+        both = zip(was.batches(), now.batches(), strict=True)
+        for k, (then, here) in enumerate(both, 1):
+            if sorted(joined(then)) != sorted(joined(here)):
+                return failed(f"step {k} has other samples", "order")
     states, compared = compare_resized(was, now)
     for aspect, said in states.items():
         return failed(said, aspect)
     words = ", ".join(["samples", "rates", "weights", *compared])
-    said = f"{usual} to {size} samples a forward pass; compared: {words}"
-    return passed(said)
+    return passed(f"{how}; compared: {words}")
 
 
 def in_parts(run: Lineage) -> bool:
