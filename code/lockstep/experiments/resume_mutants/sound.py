@@ -3,6 +3,7 @@
 Each resumes as its own undisturbed run, so the exam must fail none of them.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lockstep.grading.mutants import Replacements, replaced
@@ -52,7 +53,7 @@ OPTIMIZER = {
 }
 INDENT = {"plain_loop": 4, "accelerate_loop": 4, "lightning_loop": 8}
 NAME = dict.fromkeys(LOOPS, "model") | {"lightning_loop": "self.model"}
-RATE = ("        return min(1.0, (step + 1) / 5) * (1 - step / self.steps)\n",)
+RATE = "        return min(1.0, (step + 1) / 5) * (1 - step / self.steps)\n"
 
 
 def after_model(loop: str, *lines: str) -> tuple[tuple[str, str], ...]:
@@ -84,19 +85,18 @@ def with_loss(loop: str, *new: str) -> tuple[tuple[str, str], ...]:
     return ((line, added + line.replace(was, f"({loss})")),)
 
 
-def everywhere(name: str, change: object) -> list[Variant]:
+def everywhere(
+    name: str, change: Callable[[str], Replacements]
+) -> list[Variant]:
     """Return a variant of each loop; `change` maps a loop to its changes."""
     return [
-        Variant(loop, name, {EXAMPLES + loop: change(loop)})  # type: ignore[operator]
-        for loop in LOOPS
+        Variant(loop, name, {EXAMPLES + loop: change(loop)}) for loop in LOOPS
     ]
 
 
-def shared(
-    name: str, module: str, *pairs: tuple[str, str], loops: object = LOOPS
-) -> list[Variant]:
+def shared(name: str, module: str, pair: tuple[str, str]) -> list[Variant]:
     """Return variants that change a module that the loops share."""
-    return [Variant(loop, name, {module: pairs}) for loop in loops]  # type: ignore[attr-defined]
+    return [Variant(loop, name, {module: [pair]}) for loop in LOOPS]
 
 
 LAZY = (
@@ -108,15 +108,15 @@ LAZY = (
     "model.register_forward_pre_hook(fill, with_kwargs=True)",
 )
 SETTINGS, PIECES = EXAMPLES + "settings", "lockstep.pieces"
-RESUME = "lockstep.parallel.resume"
+CHECKPOINT = "lockstep.trainer.checkpoint"
 STATELESS = 'torch.manual_seed(int(batch["x"][0, 0]) * 97 + 1)'
 VARIANTS = [
     *shared(
         "two steps with a learning rate of zero",
         SETTINGS,
         (
-            RATE[0],
-            f"        if step in (7, 8):\n            return 0.0\n{RATE[0]}",
+            RATE,
+            f"        if step in (7, 8):\n            return 0.0\n{RATE}",
         ),
     ),
     *shared(
@@ -141,11 +141,11 @@ VARIANTS = [
     ),
     *shared(
         "slow storage",
-        RESUME,
+        CHECKPOINT,
         (
-            '    with file.open("wb") as out:\n',
-            "    import time\n\n    time.sleep(0.3)\n"
-            '    with file.open("wb") as out:\n',
+            "        path.write_bytes(data)\n",
+            "        import time\n\n        time.sleep(0.3)\n"
+            "        path.write_bytes(data)\n",
         ),
     ),
     *shared(
