@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import daily
 from tests.documented import filled, of_the_door
 from tests.door.newcomer import Newcomer
 
@@ -36,7 +37,14 @@ def test_everything_is_installed_from_nothing(
     assert changed == "", "what is made is not ignored"
 
 
-@pytest.mark.parametrize("command", of_the_door())
+# `make install` is asked above and the site in test_site, so `make site` with
+# another address and a whole exam run every week.
+LONG = "make site", "lockstep exam"
+COMMANDS = of_the_door()
+SHORT = [one for one in COMMANDS if not any(part in one for part in LONG)]
+
+
+@pytest.mark.parametrize("command", daily(COMMANDS, *SHORT))
 def test_a_command_ends_well_as_printed(
     newcomer: Newcomer, installed: Path, command: str
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_drill_is_graded(away: Away) -> None:
     assert "not attempted" in said
 
 
+@pytest.mark.weekly  # as a drill is, above
 def test_a_bug_is_graded(away: Away) -> None:
     assert "01" in away.run("lockstep bug list")
     start = away.run("lockstep bug start 1 mine").split()[-1]

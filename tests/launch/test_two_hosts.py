@@ -87,6 +87,7 @@ def test_a_killed_host_leaves_the_job_to_the_other(
     went_on_alone(hosts)
 
 
+@pytest.mark.weekly  # the agent waits for a silent store
 def test_a_killed_host_that_has_the_store_ends_the_job(tmp_path: Path) -> None:
     """The other agent has nobody to ask; a new launch goes on all the same."""
     with two_hosts(tmp_path, *ELASTIC, store="host-1", per_host=1) as hosts:
@@ -98,7 +99,8 @@ def test_a_killed_host_that_has_the_store_ends_the_job(tmp_path: Path) -> None:
     went_on_alone(hosts)
 
 
-@pytest.mark.parametrize("cut", daily(["host-2", "host-1"], "host-2"))
+@pytest.mark.weekly  # ranks wait for the watchdog
+@pytest.mark.parametrize("cut", ["host-2", "host-1"])
 def test_a_cut_cable_leaves_the_job_where_the_store_is(
     cut: str, tmp_path: Path
 ) -> None:

@@ -6,7 +6,13 @@ import pytest
 
 from lockstep.practice.bank import Admitted
 from lockstep.site.pages import evidence
-from lockstep.site.pages.evidence import headings, missing, outcomes, unproven
+from lockstep.site.pages.evidence import (
+    ending,
+    headings,
+    missing,
+    outcomes,
+    unproven,
+)
 from tests.practice.specimen import specimen
 
 TEST = "tests/practice/test_bank.py::test_what_holds_an_answer_is_there"
@@ -96,6 +102,21 @@ def test_what_passed_holds(
 ) -> None:
     one = specimen(evidence__tests=[named])
     assert [*unproven(one, outcomes([report(tmp_path, *cases)]))] == []
+
+
+def test_only_weekly_tests_may_be_absent_from_a_daily_report(
+    tmp_path: Path,
+) -> None:
+    """One of two tests is marked weekly; neither is in the report. A weekly
+    test that ran and failed is named as any other."""
+    (tmp_path / "test_x.py").write_text(
+        "@pytest.mark.weekly\ndef test_slow(): ...\n"
+        "@pytest.mark.slow\ndef test_quick(): ...\n"
+    )
+    slow, quick = "test_x.py::test_slow", "test_x.py::test_quick"
+    assert ending(slow, {}, tmp_path) == "passed"
+    assert ending(quick, {}, tmp_path) == "did not run"
+    assert ending(slow, {"test_x.test_slow": ["failed"]}, tmp_path) == "failed"
 
 
 def test_the_command_exits_with_1_for_a_fault(

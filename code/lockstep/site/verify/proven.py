@@ -25,7 +25,7 @@ def unproven(
     how it ended."""
     for page in pages:
         for test in cited(page.read_text("utf-8"), root):
-            if (how := ending(test.id, ended)) != "passed":
+            if (how := ending(test.id, ended, root)) != "passed":
                 yield f"{page.relative_to(root)}: {test.id} {how}", how
 
 
