@@ -52,6 +52,7 @@ def test_a_rank_whose_limits_are_all_kept_counts_them() -> None:
 # The study
 
 
+@pytest.mark.weekly
 def test_a_small_study_finds_the_same(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(limits, "TARGETS", {"CHEMBL204_Ki": "thrombin"})
     file = tmp_path / "limits.json"

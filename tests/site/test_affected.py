@@ -9,7 +9,7 @@ import pytest
 
 from lockstep.site.pages.snippets import Include
 from lockstep.site.verify import affected
-from tests.conftest import ROOT
+from tests.conftest import ROOT, daily
 
 from .conftest import Project, include
 
@@ -163,7 +163,9 @@ def showing(project: Project) -> Project:
     return project
 
 
-@pytest.mark.parametrize("path", ["code/mine.py", "docs/index.md"])
+@pytest.mark.parametrize(
+    "path", daily(["code/mine.py", "docs/index.md"], "docs/index.md")
+)
 def test_a_shown_line_that_no_covering_test_runs_is_named(
     showing: Project, path: str
 ) -> None:

@@ -34,6 +34,7 @@ def change(path: Path, root: Path) -> None:
     os.utime(path, (3000, 3000))
 
 
+@pytest.mark.weekly
 @pytest.mark.timeout(300)
 def test_a_change_reaches_the_pages_that_show_it(scratch: Path) -> None:
     docs = scratch / "docs"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from lockstep.grading.mutants import replaced
+from tests.conftest import daily
 
 from .conftest import run
 
@@ -126,7 +127,11 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+# One for each of what checks pages runs every day.
+DAILY = "section renamed", "wrong expected output", "broken anchor"
+
+
+@pytest.mark.parametrize("name", daily(MUTATIONS, *DAILY))
 def test_mutation_is_caught(
     name: str, scratch: Path, node_modules: Path
 ) -> None:

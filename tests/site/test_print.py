@@ -99,6 +99,7 @@ def test_the_last_hour_is_two_sheets_of_the_handbook(
         visit.assert_clean("handbook")
 
 
+@pytest.mark.weekly
 def test_the_handbook_is_printed_whole(handbook: Paper) -> None:
     assert 20 < len(handbook.sheets) < 60
     assert min(len(sheet) for sheet in handbook.sheets) > 100, "an empty sheet"

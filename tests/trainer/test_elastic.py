@@ -169,6 +169,7 @@ def agent(port: int, run_dir: Path) -> list[str]:
     ]
 
 
+@pytest.mark.weekly
 @pytest.mark.timeout(4 * PATIENCE)
 def test_a_job_goes_on_when_one_of_two_nodes_is_gone(
     tmp_path: Path,

@@ -99,7 +99,7 @@ def patiently(room: type[Watchdog]) -> None:
     room.__init__ = other  # type: ignore[assignment,method-assign]
 
 
-@pytest.mark.parametrize("how", daily(HANGS, sleep_on, keep_pythons_lock))
+@pytest.mark.parametrize("how", daily(HANGS, keep_pythons_lock))
 def test_a_hang_is_found_and_all_ranks_say_where(
     how: Callable[[], None], tmp_path: Path
 ) -> None:
@@ -257,6 +257,7 @@ def be_told(settings: dict[str, Any], when: dict[int, int]) -> dict[str, Any]:
     return jobs.work(settings)
 
 
+@pytest.mark.weekly
 def test_sigterm_to_some_of_four_at_different_steps(tmp_path: Path) -> None:
     """One stop for all, whoever is told and when; nothing else is lost."""
     same = SMALL | {"timeout_seconds": 30.0, "max_steps": 100000}

@@ -245,6 +245,7 @@ def test_the_two_largest_scaffolds_have_little_in_common() -> None:
 # Losses
 
 
+@pytest.mark.weekly
 def test_more_ranks_of_few_labels_do_not_average_the_error_out() -> None:
     two, eight = (sparse.compare(sparse.at_random, n, 1.0, 24) for n in (2, 8))
     assert eight.error > 1.2 * two.error
@@ -280,6 +281,7 @@ def empty_mask() -> tuple[float, bool]:
         return float(said.detach()), close
 
 
+@pytest.mark.weekly
 def test_an_indexed_empty_mask_is_nan_here_and_zero_everywhere() -> None:
     found = ranks.run_ranks(4, empty_mask)
     assert [np.isnan(said) for said, _ in found] == [False] * 3 + [True]
@@ -325,6 +327,7 @@ def forces_alone(find: bool) -> tuple[list[str], str, list[float]]:
         return none, said, first
 
 
+@pytest.mark.weekly
 def test_forces_alone_leave_the_last_bias_without_a_gradient() -> None:
     one, other = ranks.run_ranks(2, forces_alone, False)
     assert one[0] == other[0] == ["last.bias"]
@@ -533,6 +536,7 @@ def seeded_by_rank(hybrid: bool) -> list[list[float]]:
         return [one.tolist() for one in every]
 
 
+@pytest.mark.weekly
 def test_hybrid_shards_seeded_by_rank_are_copies_that_differ() -> None:
     """Four ranks draw a weight, each by a seed of its own, and `fully_shard`
     cuts it. Nothing is sent: every rank keeps its part of what it drew, so with

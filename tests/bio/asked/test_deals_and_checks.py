@@ -95,6 +95,7 @@ def test_r2_of_many_deals_falls_further_than_that_of_one() -> None:
     assert np.isneginf(many[0, 1])
 
 
+@pytest.mark.weekly
 def test_pr_auc_of_many_deals_is_fourfold() -> None:
     actives, of = screens.screen()
     truth, found = pr_auc(actives, of["b"]), {}
@@ -233,6 +234,7 @@ def head_of(rank: int, touch: bool, name: str) -> Moved:
     return far, [one.flatten().tolist() for one in ended]
 
 
+@pytest.mark.weekly
 def test_two_remedies_are_one_to_sgd_and_two_to_adamw() -> None:
     """An absent gradient skips a head; a gradient of zero moves it on."""
     found, other = ranks.run_ranks(2, head_of_few)
@@ -462,6 +464,7 @@ class Copies(nn.Module):
         return torch.cat([p.detach().flatten(1) for p in self.parameters()], 1)
 
 
+@pytest.mark.weekly
 @pytest.mark.usefixtures("one_thread")
 def test_copies_with_one_history_can_be_averaged() -> None:
     """Four networks of other seeds, 2,000 steps of AdamW on one averaged

@@ -210,6 +210,7 @@ def test_what_is_merged() -> None:
     assert np.hypot(OFFSET, NOISE) == pytest.approx(0.64, abs=0.005)
 
 
+@pytest.mark.weekly
 def test_centring_costs_more_than_the_offsets() -> None:
     told = of_thrombin()
     right = [0.89, 1.24, 0.86, 0.80, 0.93]
@@ -226,6 +227,7 @@ def test_centring_costs_more_than_the_offsets() -> None:
     assert told["back"].more > 3 * told["back"].doubt
 
 
+@pytest.mark.weekly
 def test_within_laboratories_nothing_is_seen() -> None:
     """What centring costs; pooling is last there."""
     told = {way: of_thrombin()[way].mean.within for way in WAYS}

@@ -52,6 +52,7 @@ def test_a_drill_is_graded_beside_it(tmp_path: Path) -> None:
     assert "100 of 100" in done.stdout, done.stderr
 
 
+@pytest.mark.weekly
 def test_a_bug_is_graded_beside_it(tmp_path: Path) -> None:
     for name, text in bugs()["08"].solution().items():
         (tmp_path / name).write_text(text)

@@ -20,6 +20,7 @@ def found() -> dict[str, Seen]:
     return ranks.run_ranks(RANKS, in_a_group)[0]
 
 
+@pytest.mark.weekly
 def test_twenty_local_steps_send_a_twentieth(found: dict[str, Seen]) -> None:
     """Agreeing every 20 steps sends a twentieth of the bytes, in a twentieth of
     the messages, whether weights are averaged or an outer optimizer steps."""
@@ -29,6 +30,7 @@ def test_twenty_local_steps_send_a_twentieth(found: dict[str, Seen]) -> None:
     assert found["gradients, every step"].sent == 1
 
 
+@pytest.mark.weekly
 def test_fragments_send_smaller_messages(found: dict[str, Seen]) -> None:
     """Three fragments send no more bytes than the whole model at once, and
     their largest message is less than half of it."""
@@ -37,6 +39,7 @@ def test_fragments_send_smaller_messages(found: dict[str, Seen]) -> None:
     assert streamed.sent <= one.sent
 
 
+@pytest.mark.weekly
 def test_like_data_hide_what_seldom_agreement_costs(
     found: dict[str, Seen],
 ) -> None:
