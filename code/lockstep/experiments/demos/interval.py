@@ -17,7 +17,7 @@ GPU_SECONDS = 54 * 86400 * 16384 / 419
 # --8<-- [start:rows]
 def rows(save: float, restart: float) -> list[tuple[int, float, float, float]]:
     """Return for each number of GPUs the seconds between two failures, the
-    seconds of work between two saves, and the share of the time that is lost."""
+    seconds of work between two saves, and the share of time that is lost."""
     found = []
     for gpus in 8, 1024, 16384:
         mtbf = GPU_SECONDS / gpus
