@@ -230,7 +230,7 @@ exam: install ## Examine how a peer resumes: make exam PEER=accelerate
 	    --python $(THEIRS)/bin/python $(if $(ONLY),--only $(ONLY))
 
 .PHONY: slurm
-slurm: $(VENV)/.all ## Rehearse a preemption on a real Slurm (as root)
+slurm: $(VENV)/.all ## Rehearse a preemption and a failure on a real Slurm (as root)
 	$(BIN)python code/launch/slurm/rehearsal.py
 
 # TorchX wants an older urllib3 than our tools: it has a folder of its own.

@@ -19,7 +19,7 @@ bio.studies.protein_lm bio.studies.screens bio.studies.smiles
 bio.studies.sparse bio.studies.splits bugs.record bugs.rig chaos
 drills.faults.goodput drills.faults.late_leaver drills.faults.leading
 drills.faults.mismatch drills.faults.stale_store drills.silent
-experiments.chaos experiments.chaos.campaign
+experiments.chaos experiments.chaos.campaign experiments.faults.goodput
 exercises.bugs.record exercises.bugs.rig exercises.grading
 exercises.labs.lab_02_data_parallel.demo exercises.rehearsal exercises.silent
 grading

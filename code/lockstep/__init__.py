@@ -24,6 +24,7 @@ MOVED = {
     "drills.silent": "debugging.silent",
     "drills.stages": "drills",
     "experiments.chaos": "experiments.faults",
+    "experiments.faults.goodput": "experiments.faults.kept_steps",
     "exercises.bugs": "debugging.bugs",
     "exercises.drills": "drills",
     "exercises.grading": "grading",

@@ -72,10 +72,45 @@ def test_there_is_time_to_save(pod: dict[str, Any]) -> None:
     assert pod["terminationGracePeriodSeconds"] >= 10 * GRACE_SECONDS
 
 
+def test_a_pod_has_a_node() -> None:
+    """Each pod gets all GPUs of a node with as many ranks, the node's RDMA
+    device, /dev/shm in memory, and the right to pin memory."""
+    trainer = DOCUMENTS["TrainJob"]["spec"]["trainer"]
+    (container,), (node,) = POD["containers"], NODE_POD["containers"]
+    for pod, runs, limits in (
+        (POD, container, container["resources"]["limits"]),
+        (NODE_POD, node, trainer["resourcesPerNode"]["limits"]),
+    ):
+        assert limits["nvidia.com/gpu"] == 8
+        assert [name for name in limits if name.startswith("rdma/")]
+        assert runs["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+        mounted = {v["mountPath"]: v["name"] for v in runs["volumeMounts"]}
+        volumes = {v["name"]: v for v in pod["volumes"]}
+        shm = volumes[mounted["/dev/shm"]]
+        assert shm["emptyDir"]["medium"] == "Memory"
+    assert container["command"][1:] == ["8"]
+    assert "--nproc-per-node=8" in trainer["command"]
+
+
+def test_torchrun_leaves_the_pod_its_grace() -> None:
+    """torchrun's own clock between SIGTERM and SIGKILL is below the pod's."""
+    trainer = DOCUMENTS["TrainJob"]["spec"]["trainer"]
+    (option,) = (w for w in trainer["command"] if "shutdown" in w)
+    seconds = int(option.removeprefix("--shutdown-timeout="))
+    assert 30 < seconds < NODE_POD["terminationGracePeriodSeconds"]
+
+
+def test_the_job_survives_a_hundred_losses() -> None:
+    """The limits count failed pods, or restarts of the set, over the life of
+    the job, and every failure ends all pods."""
+    assert JOB["backoffLimit"] == 100 * JOB["completions"]
+    assert RUNTIME["failurePolicy"]["maxRestarts"] == 100
+
+
 def test_ranks_find_one_another() -> None:
     (trainer,) = POD["containers"]
     given = {item["name"]: item.get("value") for item in trainer["env"]}
-    assert int(given["WORLD_SIZE"]) == JOB["completions"] == JOB["parallelism"]
+    assert int(given["NNODES"]) == JOB["completions"] == JOB["parallelism"]
     job, service = (
         DOCUMENTS[k]["metadata"]["name"] for k in ("Job", "Service")
     )

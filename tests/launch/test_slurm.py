@@ -11,39 +11,122 @@ import pytest
 
 LAUNCH = Path(__file__).parents[2] / "code" / "launch"
 STUBS = {
-    "srun": 'shift; echo "$@" >"$TOLD/srun"; SLURM_PROCID=3 SLURM_LOCALID=1 '
-    '"$@"; exit "$CODE"',
+    "srun": 'shift; SLURM_PROCID=3 SLURM_LOCALID=1 "$@"; echo "$SAID" >&2; '
+    'exit "$CODE"',
     "python": 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR" >"$TOLD/rank"'
     '; echo "$@" >"$TOLD/trainer"',
-    "scontrol": 'echo "$@" >"$TOLD/scontrol-$1"; echo node-7; echo node-8',
+    "scontrol": 'echo "$@" >>"$TOLD/scontrol-$1"; echo node-7; echo node-8',
 }
 
 
-@pytest.mark.parametrize(("code", "again"), [(0, 0), (1, 0), (75, 1)])
-def test_only_a_rank_that_was_told_to_leave_is_requeued(
-    code: int, again: int, tmp_path: Path
+class Batch:
+    """The batch script of one run, started as often as Slurm would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.run_dir = folder, folder / "run"
+        (self.run_dir / "events").mkdir(parents=True)
+        for name, text in STUBS.items():
+            stub = folder / name
+            stub.write_text(f"#!/bin/bash\n{text}\n")
+            stub.chmod(0o755)
+
+    def start(self, said: str, code: int) -> int:
+        """Start it where `srun` says `said` and returns `code`."""
+        world = {
+            "PATH": f"{self.folder}:/usr/bin:/bin",
+            "TOLD": str(self.folder),
+            "SAID": said,
+            "CODE": str(code),
+            "RUN_DIR": str(self.run_dir),
+            "SLURM_JOB_ID": "42",
+            "SLURM_JOB_NODELIST": "node-[7-8]",
+            "SLURM_NTASKS": "4",
+        }
+        script = "bash", str(LAUNCH / "slurm.sbatch"), "--max-steps", "9"
+        return subprocess.run(script, env=world, check=False).returncode
+
+    def reach(self, step: int, attempt: int) -> None:
+        """Leave the events of an attempt that came as far as `step`."""
+        log = self.run_dir / "events" / f"attempt-{attempt}-rank-0.jsonl"
+        log.write_text(json.dumps({"event": "step", "step": step}) + "\n")
+
+    def asked(self, command: str) -> list[str]:
+        """What `scontrol` was asked by that command."""
+        path = self.folder / f"scontrol-{command}"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+def ended(node: str, tasks: str, how: str) -> str:
+    """Return what Slurm 22.05's srun says of tasks that ended badly."""
+    return f"srun: error: {node}: {tasks}: {how}"
+
+
+TOLD = ended("node-7", "tasks 0-1", "Exited with exit code 75")
+LEFT = ended("node-7", "task 0", "Exited with exit code 75")
+SETTINGS = ended("node-7", "task 0", "Exited with exit code 2")
+RAISED = ended("node-8", "task 3", "Exited with exit code 1")
+KILLED = ended("node-7", "task 1", "Killed")
+HUNG = ended("node-8", "task 2", "Exited with exit code 70")
+ALL = ended("node-[7-8]", "tasks 0-3", "Exited with exit code 1")
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "exits", "again", "excluded"),
+    [
+        ("", 0, 0, False, ""),
+        (TOLD, 75, 75, True, ""),
+        (SETTINGS, 143, 2, False, ""),
+        (f"{RAISED}\n{LEFT}", 75, 75, True, "node-8"),
+        (KILLED, 137, 137, True, "node-7"),
+        (HUNG, 70, 70, True, ""),
+        (ALL, 1, 1, True, ""),
+    ],
+    ids=["finished", "told", "settings", "raised", "killed", "hung", "all"],
+)
+def test_the_batch_script_requeues_by_the_first_rank_that_ended(
+    said: str, code: int, exits: int, again: bool, excluded: str, tmp_path: Path
 ) -> None:
-    for name, text in STUBS.items():
-        stub = tmp_path / name
-        stub.write_text(f"#!/bin/bash\n{text}\n")
-        stub.chmod(0o755)
-    world = {
-        "PATH": f"{tmp_path}:/usr/bin:/bin",
-        "TOLD": str(tmp_path),
-        "CODE": str(code),
-        "RUN_DIR": "runs/demo",
-        "SLURM_JOB_ID": "42",
-        "SLURM_JOB_NODELIST": "node-[7-8]",
-        "SLURM_NTASKS": "4",
-    }
-    script = "bash", str(LAUNCH / "slurm.sbatch"), "--max-steps", "9"
-    assert subprocess.run(script, env=world, check=False).returncode == code
-    asked = [p.read_text() for p in tmp_path.glob("scontrol-requeue")]
-    assert asked == ["requeue 42\n"] * again
+    """The batch script requeues every failure but settings that cannot run,
+    and excludes the node of the rank that failed first. What counts is what
+    srun says of the first rank, because srun returns the largest code."""
+    batch = Batch(tmp_path)
+    assert batch.start(said, code) == exits
+    assert batch.asked("requeue") == ["requeue 42"] * again
+    updates = [f"update JobId=42 ExcNodeList={excluded}"] * bool(excluded)
+    assert batch.asked("update") == updates
     told = {n: (tmp_path / n).read_text().split() for n in ("rank", "trainer")}
     assert told["rank"] == ["3", "1", "4", "node-7"]
-    settings = ["--run-dir", "runs/demo", "--max-steps", "9"]
+    settings = ["--run-dir", str(batch.run_dir), "--max-steps", "9"]
     assert told["trainer"] == ["-m", "lockstep.trainer", *settings]
+
+
+def test_a_failure_at_the_same_step_is_not_requeued_again(
+    tmp_path: Path,
+) -> None:
+    """The batch script requeues a second failure at another step and excludes
+    both nodes. It doesn't requeue a failure at the step of the last one,
+    before any step included. A preemption in between doesn't count."""
+    batch = Batch(tmp_path)
+    batch.start(RAISED, 1)
+    batch.reach(10, attempt=0)
+    batch.start(KILLED, 137)
+    assert batch.asked("update")[-1].endswith("=node-7,node-8")
+    batch.start(TOLD, 75)
+    assert len(batch.asked("requeue")) == 3
+    assert batch.start(KILLED, 137) == 137
+    assert len(batch.asked("requeue")) == 3
+    batch.reach(20, attempt=1)
+    batch.start(HUNG, 70)
+    assert len(batch.asked("requeue")) == 4
+
+
+def test_a_job_that_never_starts_to_train_is_requeued_once(
+    tmp_path: Path,
+) -> None:
+    batch = Batch(tmp_path)
+    for _ in range(3):
+        batch.start(RAISED, 1)
+    assert batch.asked("requeue") == ["requeue 42"]
 
 
 def test_the_recorded_rehearsal_lost_nothing() -> None:
@@ -55,3 +138,15 @@ def test_the_recorded_rehearsal_lost_nothing() -> None:
     assert result["audit"]["replayed_steps"] == 0
     assert result["left_at_step"] == result["restored_step"]
     assert result["without_requeue"]["JobState"] == "FAILED"
+
+
+def test_the_recorded_rehearsal_avoided_the_bad_node() -> None:
+    """In the recorded rehearsal under Slurm a rank was killed on one node. The
+    job was requeued, finished on the other node, and its audit is proven."""
+    killed = json.loads((LAUNCH / "slurm" / "result.json").read_text())[
+        "killed"
+    ]
+    assert killed["excluded"] == killed["ran_on"]
+    assert killed["finished_on"] not in ("", killed["ran_on"])
+    assert killed["audit"]["proven"]
+    assert killed["audit"]["finished"]

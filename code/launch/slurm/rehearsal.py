@@ -1,4 +1,4 @@
-"""A preemption on a real Slurm: two nodes, made and removed by this program.
+"""A preemption and a failure on a real Slurm: two nodes, made and removed here.
 
     python code/launch/slurm/rehearsal.py
 
@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lockstep.experiments.benchmarks import machine
+from lockstep.experiments import provenance
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.events import read_events
 
@@ -106,13 +106,20 @@ def state(slurm: Slurm, job: str) -> dict[str, str]:
 class Job:
     """A run that is submitted to the low partition."""
 
-    def __init__(self, slurm: Slurm, script: str, run_dir: Path) -> None:
+    def __init__(
+        self,
+        slurm: Slurm,
+        script: str,
+        run_dir: Path,
+        *settings: str,
+        nodes: int = 2,
+    ) -> None:
         self.slurm, self.run_dir = slurm, run_dir
-        settings = "--max-steps=2500", "--checkpoint-every-steps=100"
+        usual = "--max-steps=2500", "--checkpoint-every-steps=100"
         self.number = slurm(
-            *("sbatch", "--parsable", "--partition=low", "--nodes=2"),
+            *("sbatch", "--parsable", "--partition=low", f"--nodes={nodes}"),
             *("--ntasks-per-node=2", f"--export=ALL,RUN_DIR={run_dir}"),
-            *(f"--output={run_dir}.log", script, *settings),
+            *(f"--output={run_dir}.log", script, *usual, *settings),
             "--hidden-size=32",
         )
 
@@ -178,6 +185,24 @@ def forgotten(slurm: Slurm, run_dir: Path) -> dict[str, str]:
     return {name: last[name] for name in ("JobState", "ExitCode", "Restarts")}
 
 
+def killed(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
+    """A rank is killed in a job that needs one node of two."""
+    fault = "--fault=kill:rank=1,step=150,phase=forward"
+    script = str(LAUNCH / "slurm.sbatch")
+    job = Job(slurm, script, run_dir, fault, nodes=1)
+    until(lambda: job.told("checkpoint_saved"))
+    ran_on = state(slurm, job.number)["NodeList"]
+    until(lambda: state(slurm, job.number)["ExcNodeList"] != "(null)")
+    excluded = state(slurm, job.number)["ExcNodeList"]
+    until(lambda: state(slurm, job.number)["JobState"] == "COMPLETED")
+    return {
+        "ran_on": ran_on,
+        "excluded": excluded,
+        "finished_on": state(slurm, job.number)["NodeList"],
+        "audit": audit(run_dir).as_json(),
+    }
+
+
 def as_table(result: dict[str, Any]) -> str:
     """The moments of a preemption, for a page."""
     rows = [f"| {s:.1f} | {what} |" for what, s in result["seconds"].items()]
@@ -200,14 +225,12 @@ def main() -> None:
         with cluster(folder) as slurm:
             result = requeued(slurm, folder / "requeued")
             result["without_requeue"] = forgotten(slurm, folder / "forgotten")
+            result["killed"] = killed(slurm, folder / "killed")
             version = slurm("sinfo", "--version").split()[1]
-    about = machine.about()
-    about["versions"] = {
-        "Slurm": version,
-        **{name: about["versions"][name] for name in ("torch", "Python")},
-    }
+    about: dict[str, Any] = provenance.about(("torch",))
+    about["versions"]["Slurm"] = version
     result = about | result
-    machine.write(result, HERE / "result.json")
+    provenance.write(result, HERE / "result.json")
     (HERE / "result.md").write_text(as_table(result))
     print(json.dumps(result, indent=1))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.experiments.faults import late_leaver, mismatch, stale_store
-from lockstep.experiments.faults.goodput import goodput
+from lockstep.experiments.faults.kept_steps import kept_steps
 from lockstep.experiments.faults.leading import leading
 from lockstep.trainer.extensions.audit import Report
 from tests import ranks
@@ -116,6 +116,6 @@ def test_the_leading_phase_is_the_longest_that_is_not_within_another(
     ]
 
 
-def test_goodput_is_the_share_of_steps_that_were_not_lost() -> None:
-    assert goodput(Report(steps=30, replayed_steps=10)) == 0.75
-    assert goodput(Report(steps=30)) == 1
+def test_kept_steps_are_those_that_were_not_replayed() -> None:
+    assert kept_steps(Report(steps=30, replayed_steps=10)) == 0.75
+    assert kept_steps(Report(steps=30)) == 1
