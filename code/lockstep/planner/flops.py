@@ -18,7 +18,7 @@ ATTENTION = Formula(
     "FLOP",
     PALM,
 )
-# Queries and keys have rope_dim numbers that values have not.
+# Queries and keys have rope_dim more numbers than values.
 LATENT_ATTENTION = Formula(
     "attention_flops",
     "6 * layers * heads * (2 * head_dim + rope_dim) * sequence",

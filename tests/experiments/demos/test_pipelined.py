@@ -60,7 +60,7 @@ def weights(stages: int) -> list[list[Tensor]]:
     ]
 
 
-# A message's group, by its place, sender and receiver.
+# The number of a message's group, its sender and its receiver.
 Message = tuple[int, int, int]
 
 
@@ -308,8 +308,8 @@ class Block(nn.Module):
 
 
 def test_a_block_compiled_in_place_runs_its_backward_twice() -> None:
-    """A block that was compiled by `block.compile()` is no OptimizedModule, so
-    torch's check for zero bubble schedules lets it pass. When torch splits its
+    """A block that was compiled by `block.compile()` isn't an OptimizedModule,
+    so torch's check for zero bubble schedules lets it pass. When torch splits its
     backward pass, the compiled backward runs twice for one micro-batch: once
     for the gradient of the input, and once for those of the weights."""
     block, ran = Block(), []
