@@ -309,9 +309,9 @@ class Block(nn.Module):
 
 def test_a_block_compiled_in_place_runs_its_backward_twice() -> None:
     """A block that was compiled by `block.compile()` isn't an OptimizedModule,
-    so torch's check for zero bubble schedules lets it pass. When torch splits its
-    backward pass, the compiled backward runs twice for one micro-batch: once
-    for the gradient of the input, and once for those of the weights."""
+    so torch's check for zero bubble schedules lets it pass. When torch splits
+    its backward pass, the compiled backward runs twice for one micro-batch:
+    once for the gradient of the input, and once for those of the weights."""
     block, ran = Block(), []
 
     def interpreted(graph: Any, example: Any) -> Any:
