@@ -71,19 +71,24 @@ def test_buckets_are_filled_as_torch_fills_them(
     assert mine == theirs
 
 
-def reduced(layers: int, cap: int) -> list[int]:
-    """Bytes of each all-reduce in DDP's second step, in the order in which they
-    start; a layer has 1 MiB."""
+def reduced(layers: int, cap: int, search: bool = False) -> list[list[int]]:
+    """Bytes of each all-reduce of gradients in DDP's first and second step, in
+    the order in which they start; a layer has 1 MiB."""
     with joined(30, ranks.store()):
         model = nn.Sequential(
             *(nn.Linear(512, 512, bias=False) for _ in range(layers))
         )
         given = None if cap == buckets.DEFAULT else cap
-        replica = DistributedDataParallel(model, bucket_cap_mb=given)
-        for _ in range(2):  # the first step learns the order
+        replica = DistributedDataParallel(
+            model, bucket_cap_mb=given, find_unused_parameters=search
+        )
+        steps = []
+        for _ in range(2):
             with Traffic() as traffic:
                 replica(torch.ones(1, 512)).sum().backward()
-        return [call.bytes for call in traffic.calls if call.op == "all_reduce"]
+            sizes = [c.bytes for c in traffic.calls if c.op == "all_reduce"]
+            steps.append([size for size in sizes if size >= buckets.MIB])
+        return steps
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,23 @@ def test_as_many_all_reduces_as_ddp_sends(layers: int, cap: int) -> None:
     that the picture draws: as many, of as many bytes, in this order."""
     given = values(f"layers:{layers},size:1,cap:{cap}")
     drawn = [len(held) * buckets.MIB for *_, held in buckets.sent(given)]
-    assert ranks.run_ranks(2, reduced, layers, cap) == [drawn, drawn]
+    for _, second in ranks.run_ranks(2, reduced, layers, cap):
+        assert second == drawn
+
+
+def test_ddp_sends_its_first_step_in_one_bucket() -> None:
+    """Two ranks train eight layers of 1 MiB under DDP with a cap of 3 MiB. The
+    first step makes one all-reduce of all 8 MiB, the second one of 3, 3 and 2
+    MiB. With `find_unused_parameters=True` both steps send the buckets of the
+    reverse order of `model.parameters()`, 2, 3 and 3 MiB."""
+
+    def sizes(*found: int) -> list[int]:
+        return [size * buckets.MIB for size in found]
+
+    for steps in ranks.run_ranks(2, reduced, 8, 3):
+        assert steps == [sizes(8), sizes(3, 3, 2)]
+    for steps in ranks.run_ranks(2, reduced, 8, 3, True):
+        assert steps == [sizes(2, 3, 3)] * 2
 
 
 def test_an_all_reduce_takes_what_the_planner_says() -> None:

@@ -64,6 +64,29 @@ def test_the_results_are_torchs(world: int) -> None:
     assert found == expected
 
 
+def batches() -> list[list[str]]:
+    """The kinds of messages in each batch of a ring's reduce-scatter."""
+    noted = []
+    batch = dist.batch_isend_irecv
+
+    def noting(messages: list[dist.P2POp]) -> list[dist.Work]:
+        noted.append([message.op.__name__ for message in messages])
+        return batch(messages)
+
+    with joined(30, ranks.store()) as me, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dist, "batch_isend_irecv", noting)
+        inputs = [drawn(4) for _ in range(me.world_size)]
+        ours.ring_reduce_scatter(torch.empty(4), inputs)
+    return noted
+
+
+def test_a_ring_batches_each_send_with_its_receive() -> None:
+    """On three ranks a ring's reduce-scatter takes two steps. Each of them is
+    one batch of a send and a receive, which NCCL runs at once."""
+    steps = [["isend", "irecv"]] * 2
+    assert ranks.run_ranks(3, batches) == [steps] * 3
+
+
 def sent() -> dict[str, int]:
     """Bytes that this rank sends, by the kernel's count."""
     with joined(30, ranks.store()) as me:

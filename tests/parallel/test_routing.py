@@ -212,6 +212,31 @@ def test_grouped_products_are_a_loop_over_experts() -> None:
     assert not found[1][2].any()
 
 
+def test_a_dropless_layer_on_one_gpu_compiles_as_one_graph() -> None:
+    """`torch.compile(fullgraph=True)` takes the dropless layer, and every size
+    in its graph is a number. The graph of one batch serves the next, whose
+    tokens choose other experts: on one GPU no shape depends on the choices."""
+    up, down = drawn(20, 4, 16, 8).bfloat16(), drawn(21, 4, 8, 16).bfloat16()
+    x = drawn(22, 12, 16).bfloat16()
+    graphs: list[torch.fx.GraphModule] = []
+
+    def kept(graph: torch.fx.GraphModule, example: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    whole = torch.compile(dropless, fullgraph=True, backend=kept)
+    for seed in 23, 24:
+        logits = drawn(seed, 12, 4)
+        weights, experts = choose(logits.softmax(1), torch.zeros(4), 2)
+        given = x, weights.bfloat16(), experts, up, down
+        assert torch.equal(whole(*given), dropless(*given))
+    (graph,) = graphs
+    made = [node.meta.get("example_value") for node in graph.graph.nodes]
+    tensors = [one for one in made if isinstance(one, Tensor)]
+    assert len(tensors) > 10
+    assert all(type(size) is int for one in tensors for size in one.shape)
+
+
 def test_a_token_is_dropped_for_its_neighbors() -> None:
     """Two experts with room for two: a token alone keeps its expert. Behind
     two others that want the same one it is dropped. Without a capacity its

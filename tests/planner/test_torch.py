@@ -21,6 +21,7 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.flop_counter import FlopCounterMode
 
 from lockstep.experiments.demos.peak import MODES, Classic, again
 from lockstep.planner.activations import BLOCK, activations
@@ -28,6 +29,7 @@ from lockstep.planner.communication import ACTIVATION, REGATHERED
 from lockstep.planner.layout import HARDWARE, layout
 from lockstep.planner.memory import OPTIMIZERS
 from lockstep.planner.models import PRESETS, params, preset
+from lockstep.planner.questions import ask
 from lockstep.trainer.process import joined
 from tests import ranks
 from tests.planner.blocks import Block, count
@@ -38,6 +40,25 @@ def test_parameters_are_those_of_a_model_of_that_shape(name: str) -> None:
     """For each preset the planner counts as many parameters as a torch model of
     that shape has."""
     assert params(preset(name))["total"].value == count(name)
+
+
+@pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3"])
+def test_attention_takes_as_many_operations_as_torch_counts(name: str) -> None:
+    """Attention's two products of one layer, forward and backward, over a
+    sequence of 64 tokens. The planner's count is torch's FLOP counter's. In
+    latent attention queries and keys have 64 rotary numbers that values lack,
+    so DeepSeek-V3's heads of 128 cost as much as heads of 160."""
+    planned = ask("flops", {"preset": name, "sequence": 64})
+    heads, size, rope, layers = (
+        planned[one] for one in ("heads", "head_dim", "rope_dim", "layers")
+    )
+    with torch.device("meta"):
+        q, k = torch.ones(2, heads, 64, size + rope, requires_grad=True)
+        v = torch.ones(heads, 64, size, requires_grad=True)
+    with FlopCounterMode(display=False) as counter:
+        ((q @ k.mT).softmax(-1) @ v).sum().backward()
+    counted = layers * counter.get_total_flops()
+    assert planned["attention_flops"].value * 64 == counted
 
 
 # Saved tensors

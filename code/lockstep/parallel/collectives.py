@@ -25,14 +25,14 @@ def exchange(
     out: Tensor, to: int, into: Tensor, source: int, group: Group
 ) -> None:
     """Send `out` and receive `into` at once; ranks are numbered in the group.
-    One after the other, all would wait in `send` until somebody receives."""
-    under_way = (
-        dist.isend(out, group=group, group_dst=to),
-        dist.irecv(into, group=group, group_src=source),
-    )
-    for work in under_way:
-        if work:  # None on a rank that is not in the group
-            work.wait()
+    One after the other, all would wait in `send` until somebody receives. With
+    NCCL they would wait after `isend`, too: only a batch runs at once."""
+    messages = [
+        dist.P2POp(dist.isend, out, group=group, group_peer=to),
+        dist.P2POp(dist.irecv, into, group=group, group_peer=source),
+    ]
+    for work in dist.batch_isend_irecv(messages):
+        work.wait()
 
 
 # --8<-- [end:exchange]

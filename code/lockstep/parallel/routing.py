@@ -104,7 +104,8 @@ def dropless(
     flat = experts.flatten()
     order = flat.argsort(stable=True)  # choices by expert
     tokens = order // experts.shape[1]
-    load = torch.bincount(flat, minlength=len(up))
+    # Into fixed places: the size of a bincount depends on the choices.
+    load = flat.new_zeros(len(up)).scatter_add(0, flat, torch.ones_like(flat))
     ends = load.cumsum(0).int()  # an expert's rows end where the next begin
     inner = F.gelu(F.grouped_mm(x[tokens], up, offs=ends))
     outputs = F.grouped_mm(inner, down, offs=ends)

@@ -18,6 +18,13 @@ ATTENTION = Formula(
     "FLOP",
     PALM,
 )
+# Queries and keys have rope_dim more numbers than values.
+LATENT_ATTENTION = Formula(
+    "attention_flops",
+    "6 * layers * heads * (2 * head_dim + rope_dim) * sequence",
+    "FLOP",
+    PALM + "; DeepSeek-V2 2024, 2.1",
+)
 PER_TOKEN = Formula(
     "flops_per_token",
     "matmul_flops + (attention_flops if count_attention else 0)",
@@ -70,6 +77,12 @@ ENERGY = Formula(
 )
 
 
+def per_token(given: dict) -> list:
+    """The formulas of a token's operations, for a shape and `recompute`."""
+    attention = LATENT_ATTENTION if given.get("kv_rank") else ATTENTION
+    return [MATMULS, attention, PER_TOKEN, RECOMPUTED[given["recompute"]]]
+
+
 def flops(given: dict) -> dict:
     """`given`, counted parameters, and the figures flops_per_token and, where
     their inputs are above 0, total_flops, mfu, hfu, days, gpu_hours, cost and
@@ -81,7 +94,7 @@ def flops(given: dict) -> dict:
     for name in ("tokens", "peak_flops", "tokens_per_second"):
         at_least(name, given[name])
     whole("gpus", given["gpus"], 0)
-    formulas = [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[given["recompute"]]]
+    formulas = per_token(given)
     if given["tokens"]:
         formulas.append(TOTAL)
     if given["gpus"] and given["peak_flops"] and given["tokens_per_second"]:

@@ -18,15 +18,7 @@ from .figures import (
     refuse,
     whole,
 )
-from .flops import (
-    ATTENTION,
-    HFU,
-    MATMULS,
-    MFU,
-    PER_TOKEN,
-    RECOMPUTED,
-    costs,
-)
+from .flops import HFU, MFU, costs, per_token
 from .memory import shards
 from .models import params
 from .pipeline import pipeline
@@ -293,7 +285,7 @@ def layout(given: dict) -> dict:
     s = pipeline(dict(s, stages=s["pp"]))
     s = derive(s, [KEPT[s["recompute"]]])
     s = derive(s, SUM)
-    s = derive(s, [MATMULS, ATTENTION, PER_TOKEN, RECOMPUTED[s["recompute"]]])
+    s = derive(s, per_token(s))
     s["ring"] = int(s["context"] == "ring")
     s.update(bandwidths(s))
     return costs(derive(s, TIME + [COVER[s["zero_stage"]]] + STEP))

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from contextlib import redirect_stdout
+from datetime import timedelta
 from importlib import import_module
 from io import StringIO
 from itertools import pairwise
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 from torch.utils.data import DistributedSampler
 
 from lockstep.experiments.demos import (
@@ -156,6 +159,28 @@ def test_a_group_forgets_the_time_out_of_its_job() -> None:
     found = ranks.run_ranks(4, in_a_group, groups.patience)
     waits = {"job": 60, "new group": 1800, "axis of a mesh": 1800}
     assert found == [waits] * 4
+
+
+def test_only_the_backend_string_nccl_waits_ten_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torch's default timeout is NCCL's, ten minutes, for the backend string
+    "nccl" alone. It is 30 minutes for "cpu:gloo,cuda:nccl", for "gloo", and for
+    a job that names no backend."""
+    ten = timedelta(minutes=10)
+    # A build without CUDA has no constant for NCCL.
+    monkeypatch.setattr(c10d, "default_pg_nccl_timeout", ten)
+    minutes = {
+        name: c10d._get_default_timeout(dist.Backend(name))
+        / timedelta(minutes=1)
+        for name in ("nccl", "cpu:gloo,cuda:nccl", "gloo", "undefined")
+    }
+    assert minutes == {
+        "nccl": 10,
+        "cpu:gloo,cuda:nccl": 30,
+        "gloo": 30,
+        "undefined": 30,
+    }
 
 
 # Samples

@@ -1,5 +1,7 @@
 """What the chapter on pipelines says of torch's, run on gloo ranks."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -7,6 +9,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._dynamo import OptimizedModule
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch.distributed.pipelining._backward import (
+    stage_backward_input,
+    stage_backward_weight,
+)
 from torch.distributed.pipelining.schedules import OVERLAP_F_B
 
 from lockstep.experiments.demos.pipelined import (
@@ -51,8 +60,33 @@ def weights(stages: int) -> list[list[Tensor]]:
     ]
 
 
-def split(name: str) -> list[Any]:
-    """The gradients of this rank's weights after a step of that schedule."""
+# The number of a message's group, its sender and its receiver.
+Message = tuple[int, int, int]
+
+
+@contextmanager
+def noted(groups: list[dist.ProcessGroup]) -> Iterator[list[Message]]:
+    """Every message that this rank issues in `groups`, in order."""
+    rank, messages = dist.get_rank(), list[Message]()
+    isend, recv = dist.isend, dist.recv
+
+    def sending(tensor: Tensor, to: int, group: dist.ProcessGroup) -> Any:
+        messages.append((groups.index(group), rank, to))
+        return isend(tensor, to, group)
+
+    def receiving(tensor: Tensor, source: int, group: dist.ProcessGroup) -> Any:
+        messages.append((groups.index(group), source, rank))
+        return recv(tensor, source, group)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dist, "isend", sending)
+        patch.setattr(dist, "recv", receiving)
+        yield messages
+
+
+def split(name: str) -> tuple[list[Any], list[Message]]:
+    """The gradients of this rank's weights after a step of that schedule, and
+    its messages."""
     rank, stages = dist.get_rank(), dist.get_world_size()
     stack = SplitStack(weights(stages)[rank])
     (x,), (target,) = batch()
@@ -61,10 +95,12 @@ def split(name: str) -> list[Any]:
     def loss_gradient(number: int, output: Tensor) -> Tensor:
         return 2 * (output - targets[number]) / x.numel()
 
-    schedule = Schedule(name, stages, MICRO_BATCHES)
-    carry_out(stack, schedule.steps[rank], inputs, loss_gradient)
+    steps = Schedule(name, stages, MICRO_BATCHES).steps[rank]
+    channels = {kind: dist.new_group() for kind in "FI"}
+    with noted(list(channels.values())) as messages:
+        carry_out(stack, steps, inputs, loss_gradient, channels)
     assert not stack.owed
-    return [gradient.tolist() for gradient in stack.gradients]
+    return [gradient.tolist() for gradient in stack.gradients], messages
 
 
 @pytest.mark.parametrize("name", ["zb-h1", "zb-h2"])
@@ -80,12 +116,41 @@ def test_split_backward_passes_give_the_whole_models_gradients(
     for layer in every:
         output = output @ layer.T
     nn.functional.mse_loss(output, target).backward()
-    found = [g for one in ranks.run_ranks(3, grouped, split, name) for g in one]
+    found = [
+        gradient
+        for gradients, _ in ranks.run_ranks(3, grouped, split, name)
+        for gradient in gradients
+    ]
     for layer, mine in zip(every, found, strict=True):
         assert layer.grad is not None
         assert layer.grad.norm() > 1e-3
         # Sums of micro-batches come in another order.
         torch.testing.assert_close(torch.tensor(mine), layer.grad)
+
+
+def test_neighbors_issue_a_groups_messages_in_one_order() -> None:
+    """Three ranks carry out ZB-H1's lists with one process group for
+    activations and one for gradients. Within each group, both ends of a link
+    issue its messages in the same order. Across the two groups they don't:
+    the middle rank issues a send where the last rank issues one, too."""
+    issued = [one for _, one in ranks.run_ranks(3, grouped, split, "zb-h1")]
+
+    def over(rank: int, first: int, groups: tuple[int, ...]) -> list[Message]:
+        link = {first, first + 1}
+        return [
+            message
+            for message in issued[rank]
+            if message[0] in groups and set(message[1:]) == link
+        ]
+
+    for first in range(2):
+        for group in range(2):
+            ends = [over(first + end, first, (group,)) for end in range(2)]
+            assert ends[0] == ends[1]
+            assert len(ends[0]) == MICRO_BATCHES
+    middle, last = over(1, 1, (0, 1)), over(2, 1, (0, 1))
+    assert middle[:3] == [(0, 1, 2), (0, 1, 2), (1, 2, 1)]
+    assert last[:3] == [(0, 1, 2), (1, 2, 1), (0, 1, 2)]
 
 
 # Torch's schedules
@@ -228,6 +293,53 @@ def test_zero_bubble_refuses_compiled_stages() -> None:
             in said
         )
     assert ranks.run_ranks(2, grouped, compiled, "1F1B") == ["", ""]
+
+
+class Block(nn.Module):
+    """Two layers with a function between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = (nn.Linear(WIDTH, WIDTH) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The block's."""
+        return self.down(self.up(x).tanh())
+
+
+def test_a_block_compiled_in_place_runs_its_backward_twice() -> None:
+    """A block that was compiled by `block.compile()` isn't an OptimizedModule,
+    so torch's check for zero bubble schedules lets it pass. When torch splits
+    its backward pass, the compiled backward runs twice for one micro-batch:
+    once for the gradient of the input, and once for those of the weights."""
+    block, ran = Block(), []
+
+    def interpreted(graph: Any, example: Any) -> Any:
+        return make_boxed_func(graph.forward)
+
+    def counted(graph: Any, example: Any) -> Any:
+        def run(*arguments: Tensor) -> Any:
+            ran.append(len(arguments))
+            return graph.forward(*arguments)
+
+        return make_boxed_func(run)
+
+    block.compile(
+        backend=aot_autograd(fw_compiler=interpreted, bw_compiler=counted)
+    )
+    assert not any(isinstance(m, OptimizedModule) for m in block.modules())
+    x = torch.ones(1, WIDTH, requires_grad=True)
+    y = block(x)
+    weights = list(block.parameters())
+    _, owed = stage_backward_input(
+        [y], [torch.ones_like(y)], [x], iter(weights)
+    )
+    assert len(ran) == 1
+    stage_backward_weight(iter(weights), owed)
+    assert len(ran) == 2
+    split = [weight.grad for weight in weights]
+    whole = torch.autograd.grad(block(x).sum(), weights)
+    torch.testing.assert_close(split, list(whole))
 
 
 def paired(told: bool) -> list[str]:

@@ -6,7 +6,7 @@ Counted on four gloo ranks: every message and collective that torch starts, and
 every tensor that autograd saves.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -80,6 +80,7 @@ def carry_out(
     steps: Iterable[list[tuple[str, int, int]]],
     inputs: Sequence[Tensor],
     loss_gradient: Callable[[int, Tensor], Tensor],
+    channels: Mapping[str, dist.ProcessGroup],
 ) -> None:
     """This rank's steps of a schedule that splits its backward passes.
 
@@ -88,33 +89,36 @@ def carry_out(
         steps: as `planner.schedules` writes them, with kinds F, I and W.
         inputs: one tensor for each micro-batch, wherever it enters.
         loss_gradient: of a micro-batch, with respect to the last output.
+        channels: for kinds F and I a group of all ranks each. In one group
+            NCCL would hold a receive back until the send before it ends.
     """
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     under_way: list[tuple[Any, Tensor]] = []
     outputs: dict[int, Tensor] = {}
 
-    def send(tensor: Tensor, to: int) -> None:
-        under_way.append((dist.isend(tensor, to), tensor))
+    def send(kind: str, tensor: Tensor, to: int) -> None:
+        work = dist.isend(tensor, to, channels[kind])
+        under_way.append((work, tensor))
 
-    def receive(source: int) -> Tensor:
+    def receive(kind: str, source: int) -> Tensor:
         tensor = torch.empty_like(inputs[0])
-        dist.recv(tensor, source)
+        dist.recv(tensor, source, channels[kind])
         return tensor
 
     for ((kind, number, _),) in steps:
         if kind == "F":
-            x = inputs[number] if rank == 0 else receive(rank - 1)
+            x = inputs[number] if rank == 0 else receive(kind, rank - 1)
             outputs[number] = stack.forward(number, x)
             if rank < last:
-                send(outputs.pop(number), rank + 1)
+                send(kind, outputs.pop(number), rank + 1)
         elif kind == "I":
             if rank == last:
                 gradient = loss_gradient(number, outputs.pop(number))
             else:
-                gradient = receive(rank + 1)
+                gradient = receive(kind, rank + 1)
             gradient = stack.backward_input(number, gradient)
             if rank > 0:
-                send(gradient, rank - 1)
+                send(kind, gradient, rank - 1)
         else:
             stack.backward_weights(number)
     for work, _ in under_way:
