@@ -142,17 +142,35 @@ SUM = [
         " they lie on the last stage, which holds fewer micro-batches",
     ),
     Formula(
+        "layer_rank",
+        "(dense_rank + routed_rank) / ceil(layers / pp)",
+        "parameters",
+        "an average layer",
+    ),
+    Formula(
         "buffers_bytes",
-        "2 * bytes_parameter * (dense_rank + routed_rank) / ceil(layers / pp)"
+        "bytes_parameter * max(2 * layer_rank,"
+        " embedding_rank / (1 if tied_embeddings or pp > 1 else 2))"
         " if zero_stage >= 3 else params_rank * bytes_gradient * bucket_copies",
         "B",
-        "ZeRO-3: one layer gathered, and the next one under way; else DDP's"
-        " buckets, unless gradients are views of them",
+        "ZeRO-3: one layer gathered, and the next one under way, or at the loss"
+        " the output layer; else DDP's buckets, unless gradients are views of"
+        " them",
+    ),
+    Formula(
+        "reducing_bytes",
+        "(bytes_parameter + bytes_gradient) * layer_rank"
+        " if zero_stage >= 3 else 0",
+        "B",
+        "a layer's whole gradient, and the one before it, which FSDP2 holds for"
+        " its reduce-scatter until the next layer's is done: torch 2.13,"
+        " _fsdp_param_group.py",
     ),
     Formula(
         "total_bytes",
         "parameters_bytes + gradients_bytes + optimizer_bytes"
-        " + activations_bytes + logits_bytes + buffers_bytes",
+        " + activations_bytes + max(logits_bytes, reducing_bytes)"
+        " + buffers_bytes",
         "B",
         "sum; left out: CUDA's context, NCCL's buffers, what a kernel needs"
         " while it runs, fragmentation",
