@@ -65,7 +65,9 @@ def test_every_part_is_the_planners_where_it_is_fullest(case: str) -> None:
     for kind, name in names.items():
         assert most[kind] == pytest.approx(plan[f"{name}_bytes"], rel=1e-9)
     reducing, logits = plan["reducing_bytes"], plan["logits_bytes"]
-    assert most["gradients"] == pytest.approx(plan["gradients_bytes"] + reducing)
+    assert most["gradients"] == pytest.approx(
+        plan["gradients_bytes"] + reducing
+    )
     turns = min(logits, reducing)
     assert sum(most.values()) - turns == pytest.approx(plan["total_bytes"])
 
