@@ -43,6 +43,25 @@ def test_the_fullest_stage_has_one_of_two_tables_and_most_layers() -> None:
     assert found["logits_bytes"] == 0
 
 
+def test_stage_three_holds_gathered_layers_and_gradients_that_leave() -> None:
+    """Beside state and activations: two gathered layers, or the output layer if
+    that is larger; and the logits, or in the backward pass a layer's gradient
+    and, in the format of reduction, the one before it."""
+    layer = (SIZE - TABLES) / 32
+    for tokens, bytes_gradient in ((8192, 2), (128, 2), (128, 4)):
+        given = {"sequence": tokens, "bytes_gradient": bytes_gradient}
+        found = laid(zero_stage=3, **given)
+        gathered = 2 * max(2 * layer, TABLES / 2)
+        assert found["buffers_bytes"] == pytest.approx(gathered)
+        reducing = (2 + bytes_gradient) * layer
+        assert found["reducing_bytes"] == pytest.approx(reducing)
+        kinds = "parameters", "gradients", "optimizer", "activations"
+        rest = sum(found[f"{kind}_bytes"] for kind in kinds)
+        turns = max(tokens * 128256 * 6, reducing)
+        assert found["total_bytes"] == pytest.approx(rest + gathered + turns)
+    assert laid(zero_stage=2)["reducing_bytes"] == 0
+
+
 def test_experts_are_split_among_data_parallel_ranks() -> None:
     mixtral = shape(preset("mixtral-8x7b"))
     expert = 3 * 4096 * 14336
