@@ -35,8 +35,8 @@ ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5"
 MODEL = "this planner's model"
 # Of one GPU: dense bf16 operations a second, bytes of memory, and bytes a
 # second that NCCL's rings achieve one way, in its node and for a network card.
-# Over the 450 GB/s of an H100's NVLink 370 (NVIDIA/nccl-tests#212), over an
-# A100's 300 it is 235; over the 8 x 50 GB/s of four nodes' cards 365 (both
+# Over the 450 GB/s of an H100's NVLink it is 370 (NVIDIA/nccl-tests#212), over
+# an A100's 300 it is 235, over four nodes with 8 x 50 GB/s each 365 (both
 # Bekman, ml-engineering, network). An A100's card is taken at the same share.
 HARDWARE: dict = {
     "a100": {
