@@ -42,7 +42,7 @@ def longer(**rates):
 
 
 def axes():
-    network = {"link": "InfiniBand", "risk": longer(network_bandwidth=25e9)}
+    network = {"link": "InfiniBand", "risk": longer(network_bandwidth=22.8e9)}
     messages = {"collective": "send and receive"}
     halves = {
         "collective": "all-gather and reduce-scatter",
@@ -56,7 +56,7 @@ def axes():
             "hides": "nothing",
             "saves": "activations",
             "saved": saved("activations", tp=1, dp=4, sequence_parallel=0),
-            "risk": longer(node_bandwidth=225e9),
+            "risk": longer(node_bandwidth=185e9),
         },
         "context": network
         | messages

@@ -15,6 +15,7 @@ LLAMA = shape(preset("llama3-8b"))
 SIZE, TABLES = 8030261248, 1050673152
 RUN: dict[str, Any] = LLAMA | HARDWARE["h100"]
 RUN |= {"gpus": 64, "sequence": 8192, "global_batch": 128}
+NVLINK, CARD = RUN["node_bandwidth"], RUN["network_bandwidth"]
 
 
 def laid(**given: Any) -> dict[str, Any]:
@@ -40,6 +41,25 @@ def test_the_fullest_stage_has_one_of_two_tables_and_most_layers() -> None:
         2 * (rest + TABLES / 2 / 2)
     )
     assert found["logits_bytes"] == 0
+
+
+def test_stage_three_holds_gathered_layers_and_gradients_that_leave() -> None:
+    """Beside state and activations: two gathered layers, or the output layer if
+    that is larger; and the logits, or in the backward pass a layer's gradient
+    and, in the format of reduction, the one before it."""
+    layer = (SIZE - TABLES) / 32
+    for tokens, bytes_gradient in ((8192, 2), (128, 2), (128, 4)):
+        given = {"sequence": tokens, "bytes_gradient": bytes_gradient}
+        found = laid(zero_stage=3, **given)
+        gathered = 2 * max(2 * layer, TABLES / 2)
+        assert found["buffers_bytes"] == pytest.approx(gathered)
+        reducing = (2 + bytes_gradient) * layer
+        assert found["reducing_bytes"] == pytest.approx(reducing)
+        kinds = "parameters", "gradients", "optimizer", "activations"
+        rest = sum(found[f"{kind}_bytes"] for kind in kinds)
+        turns = max(tokens * 128256 * 6, reducing)
+        assert found["total_bytes"] == pytest.approx(rest + gathered + turns)
+    assert laid(zero_stage=2)["reducing_bytes"] == 0
 
 
 def test_experts_are_split_among_data_parallel_ranks() -> None:
@@ -78,7 +98,7 @@ def test_the_step_is_the_sum_of_its_parts() -> None:
     compute = tokens * flops * 4 / 3 / (64 * 989e12 * 0.6)
     assert found["compute_seconds"] == pytest.approx(compute)
     assert found["bubble_seconds"] == pytest.approx(compute * 3 / 16)
-    wire = found["tensor_bytes"] / 450e9 + found["pipeline_bytes"] / 50e9
+    wire = found["tensor_bytes"] / NVLINK + found["pipeline_bytes"] / CARD
     assert found["exposed_seconds"] == pytest.approx(wire)
     step = compute * 19 / 16 + wire
     assert found["step_seconds"] == pytest.approx(step)
@@ -116,17 +136,17 @@ def test_gradients_hide_where_they_are_sent(stage: int, passes: int) -> None:
 
 def test_a_group_within_a_node_has_the_nodes_bandwidth() -> None:
     found = laid(tp=4, cp=2)
-    assert found["tensor_bandwidth"] == found["context_bandwidth"] == 450e9
-    assert laid(cp=16)["context_bandwidth"] == 50e9
-    assert laid(pp=2)["pipeline_bandwidth"] == 50e9
+    assert found["tensor_bandwidth"] == found["context_bandwidth"] == NVLINK
+    assert laid(cp=16)["context_bandwidth"] == CARD
+    assert laid(pp=2)["pipeline_bandwidth"] == CARD
 
 
 def test_a_ring_leaves_a_node_by_the_cards_of_its_members() -> None:
-    assert laid()["data_bandwidth"] == 8 * 50e9
-    assert laid(tp=4, cp=2)["data_bandwidth"] == 2 * 50e9
-    assert laid(tp=8)["data_bandwidth"] == 50e9
-    assert laid(tp=16)["tensor_bandwidth"] == 8 * 50e9
-    assert laid(network_bandwidth=100e9)["data_bandwidth"] == 450e9
+    assert laid()["data_bandwidth"] == 8 * CARD
+    assert laid(tp=4, cp=2)["data_bandwidth"] == 2 * CARD
+    assert laid(tp=8)["data_bandwidth"] == CARD
+    assert laid(tp=16)["tensor_bandwidth"] == 8 * CARD
+    assert laid(network_bandwidth=100e9)["data_bandwidth"] == NVLINK
 
 
 def test_hybrid_sharding_gathers_within_the_node() -> None:
@@ -136,7 +156,7 @@ def test_hybrid_sharding_gathers_within_the_node() -> None:
     gathered = 7 / 8 * SIZE * (2 * 2 * 2 + 2 * 2)  # of both micro-batches
     assert found["data_bytes"] == pytest.approx(gathered + replicas)
     assert found["data_seconds"] == pytest.approx(
-        gathered / 450e9 + replicas / 50e9
+        gathered / NVLINK + replicas / CARD
     )
 
 

@@ -134,6 +134,53 @@ def test_a_block_with_flash_attention_keeps_what_we_count(
     assert found == expected + statistics(x)
 
 
+class LlamaNorm(nn.Module):
+    """RMS norm as Llama's own code writes it, in fp32."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(hidden))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return y.type_as(x) * self.weight
+
+
+NORMS: dict[Callable[[int], nn.Module], int] = {
+    nn.LayerNorm: 4,
+    LlamaNorm: 8,
+    nn.RMSNorm: 10,
+}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_an_eager_rms_norm_keeps_more_than_its_input_and_output(
+    norm: Callable[[int], nn.Module],
+) -> None:
+    """A norm and the linear layer behind it keep, for each token and hidden
+    number in bf16, 4 bytes with nn.LayerNorm, 8 with an RMS norm as Llama's
+    code writes it, and 10 with eager nn.RMSNorm, which keeps fp32 copies."""
+    pair, x = made(nn.Sequential(norm(64), nn.Linear(64, 64, bias=False)))
+    numbers = TOKENS * 64
+    assert kept(pair, x, pair) // numbers == NORMS[norm]
+
+
+def test_autocast_keeps_its_copies_of_weights_until_the_backward_pass() -> None:
+    """Linear layers with fp32 weights under bf16 autocast keep, after the
+    forward pass, 2 bytes for each parameter beside the weights themselves."""
+    stack = nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(4)))
+
+    def forward(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return stack(x)
+
+    one = torch.ones(1, 64, requires_grad=True)
+    activations = 4 * 64 * 2  # of one token: each layer's input, in bf16
+    found = kept(forward, one, stack) - activations
+    assert found == 2 * sum(p.numel() for p in stack.parameters())
+
+
 def split_block() -> tuple[int, float]:
     """Tensor and sequence parallel on two ranks: what a rank keeps, and what
     it should."""

@@ -108,9 +108,7 @@ def asked(values: dict) -> dict:
     """What the planner is asked, without the choices."""
     given = params(preset(values["model"]))
     given.update(HARDWARE["h100"])
-    given["network_bandwidth"] = {50: 50e9, 25: 25e9, 6: 6.25e9}[
-        values["network"]
-    ]
+    given["network_bandwidth"] /= {50: 1, 25: 2, 6: 8}[values["network"]]
     given["gpus"] = values["gpus"]
     given["sequence"] = values["sequence"]
     given["global_batch"] = values["batch"] * 2**20 // values["sequence"]

@@ -75,7 +75,7 @@ def planned(values: dict) -> dict:
             "optimizer": values["optimizer"],
         },
     )
-    names = list(PARTS) + ["buffers", "total", "block"]
+    names = list(PARTS) + ["buffers", "reducing", "total", "block"]
     return {name: plain(found[name + "_bytes"]) for name in names}
 
 
@@ -107,7 +107,8 @@ def step(values: dict) -> list:
             3 if again else 2,
             gathered=part["buffers"],
             activations=kept * (1 - done / GROUPS) + again,
-            gradients=part["gradients"] * (done + 1) / GROUPS,
+            gradients=part["gradients"] * (done + 1) / GROUPS
+            + part["reducing"],
         )
     moment("optimizer", 1, gradients=part["gradients"])
     return found

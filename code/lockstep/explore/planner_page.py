@@ -68,8 +68,8 @@ EXAMPLES: list = [
         "collective",
         "A collective",
         [("op", "all_reduce"), ("bytes", 1e9), ("ranks", 64)]
-        + [("algorithm", "hierarchical"), ("bandwidth", 50e9)]
-        + [("latency", 1e-5), ("node_bandwidth", 450e9)]
+        + [("algorithm", "hierarchical"), ("bandwidth", 46e9)]
+        + [("latency", 1e-5), ("node_bandwidth", 370e9)]
         + [("node_latency", 2e-6)],
     ),
     (

@@ -25,26 +25,29 @@ from .pipeline import pipeline
 
 ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5"
 MODEL = "this planner's model"
-# Of one GPU: dense bf16 operations a second, bytes of memory, bytes a second
-# that it sends within its node and to the network.
+# Of one GPU: dense bf16 operations a second, bytes of memory, and bytes a
+# second that NCCL's rings achieve one way, in its node and for a network card.
+# Over the 450 GB/s of an H100's NVLink it is 370 (NVIDIA/nccl-tests#212), over
+# an A100's 300 it is 235, over four nodes with 8 x 50 GB/s each 365 (both
+# Bekman, ml-engineering, network). An A100's card is taken at the same share.
 HARDWARE: dict = {
     "a100": {
         "peak_flops": 312e12,
         "memory": 80e9,
-        "node_bandwidth": 300e9,
-        "network_bandwidth": 25e9,
+        "node_bandwidth": 235e9,
+        "network_bandwidth": 365e9 / 16,
     },
     "h100": {
         "peak_flops": 989e12,
         "memory": 80e9,
-        "node_bandwidth": 450e9,
-        "network_bandwidth": 50e9,
+        "node_bandwidth": 370e9,
+        "network_bandwidth": 365e9 / 8,
     },
     "h200": {
         "peak_flops": 989e12,
         "memory": 141e9,
-        "node_bandwidth": 450e9,
-        "network_bandwidth": 50e9,
+        "node_bandwidth": 370e9,
+        "network_bandwidth": 365e9 / 8,
     },
 }
 RUN: dict = {
@@ -131,17 +134,35 @@ SUM = [
         " they lie on the last stage, which holds fewer micro-batches",
     ),
     Formula(
+        "layer_rank",
+        "(dense_rank + routed_rank) / ceil(layers / pp)",
+        "parameters",
+        "an average layer",
+    ),
+    Formula(
         "buffers_bytes",
-        "2 * bytes_parameter * (dense_rank + routed_rank) / ceil(layers / pp)"
+        "bytes_parameter * max(2 * layer_rank,"
+        " embedding_rank / (1 if tied_embeddings or pp > 1 else 2))"
         " if zero_stage >= 3 else params_rank * bytes_gradient * bucket_copies",
         "B",
-        "ZeRO-3: one layer gathered, and the next one under way; else DDP's"
-        " buckets, unless gradients are views of them",
+        "ZeRO-3: one layer gathered, and the next one under way, or at the loss"
+        " the output layer; else DDP's buckets, unless gradients are views of"
+        " them",
+    ),
+    Formula(
+        "reducing_bytes",
+        "(bytes_parameter + bytes_gradient) * layer_rank"
+        " if zero_stage >= 3 else 0",
+        "B",
+        "a layer's whole gradient, and the one before it, which FSDP2 holds for"
+        " its reduce-scatter until the next layer's is done: torch 2.13,"
+        " _fsdp_param_group.py",
     ),
     Formula(
         "total_bytes",
         "parameters_bytes + gradients_bytes + optimizer_bytes"
-        " + activations_bytes + logits_bytes + buffers_bytes",
+        " + activations_bytes + max(logits_bytes, reducing_bytes)"
+        " + buffers_bytes",
         "B",
         "sum; left out: CUDA's context, NCCL's buffers, what a kernel needs"
         " while it runs, fragmentation",

@@ -65,8 +65,10 @@ HELP = {
     "algorithm": "ring, tree or hierarchical",
     "bandwidth": "bytes per second that a rank sends at most",
     "latency": "seconds of one hop",
-    "node_bandwidth": "bytes a second of a rank within its node, one way",
-    "network_bandwidth": "bytes a second of a rank between nodes, one way",
+    "node_bandwidth": "bytes a second that a rank achieves within its node,"
+    " one way",
+    "network_bandwidth": "bytes a second that a rank achieves between nodes,"
+    " one way",
     "node_latency": "seconds of one hop within a node",
     "schedule": "gpipe, 1f1b, interleaved, zb-h1 or zb-h2",
     "virtual_stages": "parts of the model that a rank holds",

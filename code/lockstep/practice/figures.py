@@ -3,8 +3,8 @@
 A page with `computed: true` in its head is a Jinja template. There
 `{{ plan("memory", params=7.5e9, dp=64, zero_stage=1).total_bytes }}` becomes
 the figure with its unit, linked to the planner's page, which asks the same
-question and unfolds this number. The text of a question may name what else is
-in `given`.
+question and unfolds this number. `{{ hardware.h100.node_bandwidth }}` is a rate
+of a GPU. The text of a question may name what else is in `given`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from lockstep.planner.figures import (
     percent,
     quantity,
 )
+from lockstep.planner.layout import HARDWARE
 from lockstep.planner.questions import ask
 
 PACKAGE = Path(__file__).parents[1]
@@ -116,7 +117,7 @@ def computed(markdown: str, planner: str, **given: Any) -> str:
         return Answer(name, given, planner)
 
     try:
-        return template(markdown).render(plan=plan, **given)
+        return template(markdown).render(plan=plan, hardware=HARDWARE, **given)
     except (jinja2.TemplateError, ValueError) as error:
         raise ValueError(str(error)) from None
 

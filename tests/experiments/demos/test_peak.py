@@ -1,6 +1,9 @@
 """What a page says of memory, counted again on small blocks."""
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from lockstep.experiments.demos.peak import (
     GPT3,
@@ -10,6 +13,7 @@ from lockstep.experiments.demos.peak import (
     of_loss,
     planned,
 )
+from lockstep.instruments.peak import counted
 
 SMALL = GPT3 | {"layers": 3, "hidden": 64, "heads": 4}
 SMALL |= {"sequence": 128, "micro_batch": 2}
@@ -56,6 +60,21 @@ def test_a_loss_peaks_at_twelve_bytes_a_logit() -> None:
     assert whole.peak / logits == pytest.approx(12, rel=0.01)
     assert in_pieces.kept / logits < 0.01
     assert in_pieces.peak / logits == pytest.approx(12 / 8, rel=0.1)
+
+
+def test_torchs_chunked_loss_never_holds_all_logits() -> None:
+    """`F.linear_cross_entropy` with `LinearCrossEntropyOptions()` makes the
+    loss of `F.cross_entropy` and peaks below one byte a logit instead of 12."""
+    torch.manual_seed(0)
+    head = nn.Linear(64, 4096, bias=False)
+    x, y = torch.randn(1024, 64), torch.randint(4096, (1024,))
+    options = nn.LinearCrossEntropyOptions()
+
+    def loss() -> Tensor:
+        return F.linear_cross_entropy(x, head.weight, y, options=options)
+
+    assert torch.allclose(loss(), F.cross_entropy(head(x), y))
+    assert counted(head, loss).peak < 1024 * 4096
 
 
 def test_more_pieces_of_a_loss_leave_the_heads_gradient() -> None:

@@ -31,7 +31,7 @@ from lockstep.experiments.demos.sharded import (
     sharded_step,
     stack,
 )
-from lockstep.instruments.traffic import Traffic
+from lockstep.instruments.traffic import Call, Traffic
 from lockstep.trainer.process import joined
 from tests import ranks
 
@@ -159,6 +159,100 @@ def test_hybrid_sharding_gathers_in_the_node() -> None:
 
 
 # Precision
+
+
+def reducing(dtype: torch.dtype) -> tuple[list[float], list[float]]:
+    """What a step of one micro-batch in bf16 sends, and one of four, over what
+    DDP sends with gradients of that dtype; and, while each layer's backward
+    pass runs, the bytes a parameter of reduce-scatter inputs that are held."""
+    model = stack()
+    policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=dtype)
+    for layer in [*model, model]:
+        fully_shard(layer, mesh=mesh(), mp_policy=policy)
+    states: Any = model
+    held: list[float] = []
+
+    def hold(gradient: Tensor) -> None:
+        found = states._get_fsdp_state()._comm_ctx.reduce_scatter_states
+        size = sum(one.reduce_scatter_input.nbytes for one in found)
+        held.append(size / WIDTH**2)
+
+    def watch(layer: nn.Module, args: Any, out: Tensor) -> None:
+        out.register_hook(hold)
+
+    for layer in model:
+        layer.register_forward_hook(watch)
+    counted = []
+    for micro_batches in 1, 4:
+        with Traffic() as traffic:
+            for _ in range(micro_batches):
+                model(torch.ones(1, WIDTH)).sum().backward()
+        counted.append(traffic.sent)
+    whole = dtype.itemsize * LAYERS * WIDTH**2
+    of_ddp = Call("all_reduce", whole, dist.get_world_size()).sent
+    return [one / of_ddp for one in counted], held[:LAYERS]
+
+
+def both() -> dict[torch.dtype, tuple[list[float], list[float]]]:
+    """By the dtype that gradients are reduced in."""
+    return {one: reducing(one) for one in (torch.float32, torch.bfloat16)}
+
+
+@pytest.fixture(scope="module")
+def by_dtype() -> dict[torch.dtype, tuple[list[float], list[float]]]:
+    """That, as rank 0 saw it."""
+    return ranks.run_ranks(2, grouped, both)[0]  # type: ignore[no-any-return]
+
+
+def test_reduced_in_fp32_a_micro_batch_sends_what_ddp_sends(
+    by_dtype: dict[torch.dtype, tuple[list[float], list[float]]],
+) -> None:
+    """With weights in bf16 and gradients reduced in fp32, a step of one
+    micro-batch sends exactly what DDP's all-reduce of fp32 gradients sends, and
+    one of four micro-batches four times that. Reduced in bf16 it is one and a
+    half times what DDP sends with bf16 gradients, and six times."""
+    assert by_dtype[torch.float32][0] == [1, 4]
+    assert by_dtype[torch.bfloat16][0] == [1.5, 6]
+
+
+def test_a_gradient_is_held_until_the_next_layers_is_complete(
+    by_dtype: dict[torch.dtype, tuple[list[float], list[float]]],
+) -> None:
+    """While the backward pass of a layer runs, FSDP2 still holds the whole
+    gradient of the layer before, as the input of its reduce-scatter: 4 bytes a
+    parameter reduced in fp32, 2 in bf16. The first layer finds none."""
+    for dtype, (_, held) in by_dtype.items():
+        assert held == [0] + [dtype.itemsize] * (LAYERS - 1)
+
+
+def tied() -> list[str]:
+    """What a step of an embedding and an output layer with one weight says,
+    sharded as one unit and as two."""
+    return [of_tied(together) for together in (True, False)]
+
+
+def of_tied(together: bool) -> str:
+    """What one of them says."""
+    table, output = nn.Embedding(8, 4), nn.Linear(4, 8, bias=False)
+    output.weight = table.weight
+    model = nn.Sequential(table, output)
+    units: Any = [[table, output]] if together else [table, output]
+    for unit in [*units, model]:
+        fully_shard(unit, mesh=mesh())
+    try:
+        model(torch.arange(8)).sum().backward()
+    except ValueError as error:
+        return str(error)
+    return "trains"
+
+
+def test_tied_weights_share_a_unit() -> None:
+    """An embedding and an output layer that have one weight cannot be units of
+    their own: the first forward pass raises. `fully_shard([a, b])` makes one
+    unit of both, and that trains."""
+    for one_unit, two_units in ranks.run_ranks(2, grouped, tied):
+        assert one_unit == "trains"
+        assert "fully_shard([module_a, module_b])" in two_units
 
 
 def seen_dtypes() -> dict[str, str]:

@@ -43,7 +43,7 @@ SCENARIOS = [
               sequence parallelism and ZeRO-1: sequences of 8,192 tokens, 128 a
               step, one to a micro-batch. The step takes {far_s:.1f} s, and a
               trace shows {far_layers_s:.1f} s in which streams only
-              communicate. NVLink gives 450 GB/s, a network card 50. What do
+              communicate. NVLink achieves 370 GB/s, a card 46. What do
               you change?
         """,
         first="bring TP back inside the node; cross it with stages",
@@ -283,7 +283,7 @@ SCENARIOS = [
         id="B5",
         topic="all-to-all at scale",
         situation="""
-            DeepSeek-V3 trains on 2,048 H200s (141 GB, nodes of 8, 50 GB/s per
+            DeepSeek-V3 trains on 2,048 H200s (141 GB, nodes of 8, 46 GB/s per
               GPU between them): sequences of 4,096 tokens, 15,360 a step, PP
               16, EP 64, ZeRO-1, in 16 bits. The step takes {far_s:.0f} s at
               an MFU of {far_mfu:.0%}. The trainer cannot overlap two

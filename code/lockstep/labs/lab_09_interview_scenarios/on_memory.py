@@ -152,7 +152,7 @@ SCENARIOS = [
         id="A3",
         topic="70 B on 64 GPUs",
         situation="""
-            Llama 3 70B is to start next week on 64 H100s (8 to a node, 50 GB/s
+            Llama 3 70B is to start next week on 64 H100s (8 to a node, 46 GB/s
               per GPU between nodes): sequences of 8,192 tokens, 128 a step.
               The plan on the table is TP 8 by PP 2 by DP 4, because "70 B
               needs 3D". The team has never run a pipeline. Which layout first?
