@@ -1,4 +1,5 @@
-"""How many of a run's steps were kept: an upper bound on its goodput.
+"""How many of a run's steps were kept: an upper bound on its goodput
+where all steps take equally long.
 
 python -m lockstep.experiments.faults.kept_steps RUN
 """
