@@ -27,10 +27,10 @@ PLANTED = {
         (
             """\
     # Cut: Python's and NumPy's generators, from which nothing here draws.
-    rng = torch.get_rng_state(), torch.cuda.get_rng_state_all()
+    rng = torch.get_rng_state(), r.log.gpu and torch.cuda.get_rng_state()
 """,
             """\
-    rng = (torch.get_rng_state(), torch.cuda.get_rng_state_all(),
+    rng = (torch.get_rng_state(), r.log.gpu and torch.cuda.get_rng_state(),
            np.random.get_state())
 """,
         ),
@@ -48,10 +48,10 @@ PLANTED = {
         ),
         (
             """\
-        torch.cuda.set_rng_state_all(own["rng"][1])
+        if r.log.gpu: torch.cuda.set_rng_state(own["rng"][1])
 """,
             """\
-        torch.cuda.set_rng_state_all(own["rng"][1])
+        if r.log.gpu: torch.cuda.set_rng_state(own["rng"][1])
         np.random.set_state(own["rng"][2])
 """,
         ),
