@@ -110,8 +110,8 @@ def test_ddp_sends_by_all_cards_of_a_node_as_in_the_planner() -> None:
         "node_bandwidth": 450e9,
         "network_bandwidth": given["bandwidth"],
     }
-    assert found["data_bandwidth"].value == (
-        bandwidths(cluster)["data_bandwidth"]
+    assert (
+        found["data_bandwidth"].value == (bandwidths(cluster)["data_bandwidth"])
     )
 
 
