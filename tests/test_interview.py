@@ -129,7 +129,7 @@ def move_between_nodes(
     cfg = file.TrainConfig(run_dir)
     world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
     file.join(store=ranks.store(), rank=rank, world_size=world)
-    log = SimpleNamespace(gpu=True, emit=lambda *_, **__: None)
+    log = SimpleNamespace(emit=lambda *_, **__: None)
     r = SimpleNamespace(cfg=cfg, rank=rank, world=world, log=log, parts={})
     r.device = torch.device("cuda")
     for gpus in before, after:

@@ -124,8 +124,7 @@ def save(r, state):
     root = r.cfg.run_dir / "checkpoints"
     tmp, final = root / "tmp", root / f"step-{state['step']:08d}"
     on_rank0(lambda: shutil.rmtree(tmp, ignore_errors=True) or tmp.mkdir())
-    # Cut: Python's and NumPy's generators, from which nothing here draws.
-    gpu = r.device.type == "cuda"  # then this rank's own GPU
+    gpu = r.device.type == "cuda"  # Cut: Python's and NumPy's generators.
     rng = torch.get_rng_state(), gpu and torch.cuda.get_rng_state()
     once = r.parts if r.rank == 0 else {}  # replicas are alike, generators not
     parts = {name: part.state_dict() for name, part in once.items()}
