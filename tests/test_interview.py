@@ -1,10 +1,12 @@
 """The interview cut: it resumes bitwise, is audited, and can be typed."""
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,6 +96,69 @@ def test_another_world_size_keeps_the_batch(tmp_path: Path) -> None:
         last = cut.launch(world, tmp_path / "run", stop_at_step=stop, **plain)
     assert last[0]["loss"] == pytest.approx(alone["loss"], rel=1e-4)
     assert audit(tmp_path / "run").proven
+
+
+class Node:
+    """The functions of `torch.cuda` for a process on a node with `gpus` GPUs,
+    of which it has set number `mine`."""
+
+    def __init__(self, gpus: int, mine: int) -> None:
+        self.states = [torch.tensor([100 * mine])] * gpus
+        self.mine = mine
+
+    def get_rng_state(self) -> torch.Tensor:
+        return self.states[self.mine]
+
+    def set_rng_state(self, state: torch.Tensor) -> None:
+        self.states[self.mine] = state
+
+    def get_rng_state_all(self) -> list[torch.Tensor]:
+        return list(self.states)
+
+    def set_rng_state_all(self, states: list[torch.Tensor]) -> None:
+        for gpu, state in enumerate(states):
+            self.states[gpu] = state
+
+
+def move_between_nodes(
+    name: str, run_dir: Path, before: int, after: int
+) -> int:
+    """Save on nodes with `before` GPUs each and restore on nodes with `after`;
+    return the state that this rank's GPU then has."""
+    file = importlib.import_module(name)
+    cfg = file.TrainConfig(run_dir)
+    world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    file.join(store=ranks.store(), rank=rank, world_size=world)
+    log = SimpleNamespace(emit=lambda *_, **__: None)
+    r = SimpleNamespace(cfg=cfg, rank=rank, world=world, log=log, parts={})
+    r.device = torch.device("cuda")
+    for gpus in before, after:
+        node = Node(gpus, rank % gpus)
+        for verb in ("get", "set"):
+            for function in (f"{verb}_rng_state", f"{verb}_rng_state_all"):
+                setattr(torch.cuda, function, getattr(node, function))
+        if gpus == before:
+            node.set_rng_state(torch.tensor([rank]))
+            state = {"step": 1, "loss": 0.0, "config": {}, "world_size": world}
+            file.save(r, state)
+        else:
+            file.restore(r)
+    return int(node.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    "name", ["lockstep.interview", "lockstep.drills.drill_3_resume.solution"]
+)
+@pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 4)])
+def test_gpu_rng_state_follows_its_rank_to_nodes_of_a_different_size(
+    name: str, before: int, after: int, tmp_path: Path
+) -> None:
+    """The one-file trainer saves on one node with four GPUs and resumes on two
+    nodes with two GPUs each, and the other way round. Each rank's GPU gets the
+    random state that this rank saved."""
+    (tmp_path / "checkpoints").mkdir()
+    job = move_between_nodes, name, tmp_path, before, after
+    assert ranks.run_ranks(4, *job) == [0, 1, 2, 3]
 
 
 def test_the_audit_sees_what_a_cut_did_wrong(tmp_path: Path) -> None:

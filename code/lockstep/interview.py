@@ -139,8 +139,8 @@ def save(r, state):
     root = r.cfg.run_dir / "checkpoints"
     tmp, final = root / "tmp", root / f"step-{state['step']:08d}"
     on_rank0(lambda: shutil.rmtree(tmp, ignore_errors=True) or tmp.mkdir())
-    # Cut: Python's and NumPy's generators, from which nothing here draws.
-    rng = torch.get_rng_state(), torch.cuda.get_rng_state_all()
+    gpu = r.device.type == "cuda"  # Cut: Python's and NumPy's generators.
+    rng = torch.get_rng_state(), gpu and torch.cuda.get_rng_state()
     once = r.parts if r.rank == 0 else {}  # replicas are alike, generators not
     parts = {name: part.state_dict() for name, part in once.items()}
     torch.save({"state": state, "rng": rng, **parts}, tmp / f"rank-{r.rank}.pt")
@@ -163,7 +163,7 @@ def restore(r):
     if state["world_size"] == r.world:
         own = torch.load(path / f"rank-{r.rank}.pt", "cpu", weights_only=True)
         torch.set_rng_state(own["rng"][0])
-        torch.cuda.set_rng_state_all(own["rng"][1])
+        if r.device.type == "cuda": torch.cuda.set_rng_state(own["rng"][1])
     r.log.emit("checkpoint_restored", **state, saved=state)
     return state["step"], state["loss"]
 # --8<-- [end:checkpoint]

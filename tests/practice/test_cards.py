@@ -86,6 +86,32 @@ def test_every_sort_of_card_is_there_whole() -> None:
         assert not re.search(r"{{|{%|<a |<!--|\]\((?!https?:)", text), card.id
 
 
+LOOKS = [
+    *("Ask", "Audit", "Compare", "Compute", "Count", "Divide", "Find"),
+    *("Multiply", "Read"),
+]
+
+
+def section(page: str, anchor: str) -> str:
+    """The text under a heading, up to the next heading."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    return text.partition(f"{{ #{anchor} }}\n")[2].partition("\n#")[0]
+
+
+def test_a_first_move_looks_before_it_changes_anything() -> None:
+    """Each first move of the mock prompts, the cheat sheet and the handbook's
+    table begins with a verb that reads or compares and leaves a job alone."""
+    prompts = [card.back for card in every() if card.sort == "prompt"]
+    moves = [re.search(r"\*\*(\w+)", back) for back in prompts]
+    found = [move[1] for move in moves if move]
+    sheet = section("cheat-sheet.md", "moves")
+    found += re.findall(r"^- \*\*.+?\*\*: (\w+)", sheet, re.M)
+    table = section("handbook.md", "perf-table")
+    found += re.findall(r"^\| .+ \| .+ \| (\w+) [^|]+\|$", table, re.M)[1:]
+    assert len(found) == len(prompts) + 7 + 6
+    assert {word.capitalize() for word in found} <= {*LOOKS}
+
+
 def test_a_quiz_computes_the_cards_that_it_shows_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

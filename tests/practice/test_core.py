@@ -25,6 +25,14 @@ def test_what_sharpens_it_is_admitted(name: str) -> None:
     assert {*core()[name].sharpened} <= admitted().keys()
 
 
+def test_a_place_that_names_interviews_marks_a_question() -> None:
+    thread = {"url": "https://a.example/issues/1", "says": "A user asks it."}
+    guide = {"url": "https://b.example/", "says": "An interview guide has it."}
+    assert core_specimen(asked=[thread, guide]).in_interviews
+    other = thread | {"url": "https://a.example/issues/2"}
+    assert not core_specimen(asked=[thread, other]).in_interviews
+
+
 def test_marks_are_not_spoken() -> None:
     """Neither words nor numbers of a mark count."""
     text = "It has two. " + 3 * '[✓ https://a.b/64 "says 64 times"] '

@@ -9,6 +9,7 @@ import pytest
 from lockstep import planner, practice
 from lockstep.planner.figures import FUNCTIONS, PlanError
 from lockstep.planner.flops import MFU
+from lockstep.planner.layout import bandwidths
 from lockstep.practice import bank
 from lockstep.practice.estimates import (
     FIRST,
@@ -83,7 +84,7 @@ def test_a_derivation_evaluates_to_the_answer(kind: str) -> None:
 
 OURS = {
     *("cache_bytes", "tokens_per_second", "steps", "intensity", "lost"),
-    *("checkpoint_bytes", "write_seconds"),
+    *("checkpoint_bytes", "write_seconds", "data_bandwidth"),
 }
 
 
@@ -95,6 +96,23 @@ def test_a_formula_that_the_planner_has_is_not_written_again() -> None:
     }
     assert set(re.findall(r'Formula\(\s*"(\w+)"', texts["kinds"])) == OURS
     assert "Formula(" not in texts["estimates"]
+
+
+def test_ddp_sends_by_all_cards_of_a_node_as_in_the_planner() -> None:
+    """With a network card for each of eight GPUs, the estimate of DDP's exposed
+    seconds divides by the bandwidth that a layout's data-parallel ring has."""
+    draws = (drawn("ddp-exposed", seed) for seed in range(100))
+    given, found = next(one for one in draws if one[0]["cards"] == 8)
+    cluster = dict.fromkeys(("tp", "cp", "pp", "ep"), 1) | {
+        "shard": given["gpus"],
+        "dp": given["gpus"],
+        "gpus_per_node": 8,
+        "node_bandwidth": 450e9,
+        "network_bandwidth": given["bandwidth"],
+    }
+    assert (
+        found["data_bandwidth"].value == (bandwidths(cluster)["data_bandwidth"])
+    )
 
 
 def test_the_rate_at_an_mfu_is_the_planners_mfu_solved() -> None:

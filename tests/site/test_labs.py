@@ -195,3 +195,25 @@ def test_a_notebook_of_a_bug_gives_nothing_away(bug: Bug) -> None:
     assert "trainer.py is as it was" in starter
     assert starter.endswith("0 of 100\n")
     assert strong == "100 of 100\n"
+
+
+HOURS = {
+    "an hour and a half": 1.5,
+    "an hour": 1,
+    "90 minutes": 1.5,
+    "two hours": 2,
+    "three hours": 3,
+    "five minutes a scenario": 24 * 5 / 60,
+}
+
+
+def test_the_index_of_labs_gives_the_hours_that_each_page_plans() -> None:
+    folder = ROOT / "docs/practice/labs"
+    row = re.compile(r"^\| \[\d\d [^]]+\]\((.+?)\) \|.*\| ([\d.]+) \|$", re.M)
+    rows = row.findall((folder / "index.md").read_text())
+    assert len(rows) == 12
+    for page, hours in rows:
+        text = " ".join((folder / page).read_text().split())
+        planned = re.search(f"[Pp]lan ({'|'.join(HOURS)})", text)
+        assert planned, page
+        assert HOURS[planned[1]] == float(hours), page

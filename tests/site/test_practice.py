@@ -750,7 +750,7 @@ def test_an_interview_from_the_first_minute_to_the_summary(
             ).check()
         submit.click()
         expect(title(page)).to_be_focused()
-        expect(title(page)).to_have_text("15 of 20")
+        expect(title(page)).to_have_text("What to practice next")
         with page.expect_download() as waiting:
             page.get_by_role("button", name="Save as Markdown").click()
         found = waiting.value
@@ -758,7 +758,7 @@ def test_an_interview_from_the_first_minute_to_the_summary(
         text = Path(found.path()).read_text()
         assert text == page.locator(".mock-summary").text_content()
         assert text.startswith("# Mock interview of 2026-11-23\n")
-        assert "Coding, staff, 45 minutes, topic any, draw 7: 15 of 20." in text
+        assert "Coding, staff, 45 minutes, topic any, draw 7\n" in text
         assert "| build | 18:00 | 18:00 | [Drill " in text
         assert "## Notes on defend\n\nI said defend | so\n" in text
         assert '| Proof | 0 | "the loss goes on" |' in text
@@ -776,7 +776,7 @@ def test_an_interview_from_the_first_minute_to_the_summary(
 
         page.get_by_role("button", name="Another").click()
         past = page.locator(".mock-history li")
-        expect(past).to_contain_text("2026-11-23, staff, 45 minutes: 15 of 20")
+        expect(past).to_contain_text("2026-11-23, staff, 45 minutes")
         tool = page.locator(".practice")
         expect(tool).to_contain_text("last interview: Proof and Who runs it.")
         page.clock.resume()

@@ -1,4 +1,4 @@
-"""The core of the bank: what an interview for this work asks every week.
+"""The core of the bank: questions that are asked in public.
 
 `core/ID.yml` is one question with all that is said in answer. Of text, figures
 and links `bank.py` tells; besides, a factual sentence ends in a proof mark, as
@@ -39,7 +39,8 @@ KINDS = {
     "judge": "Judge",
     "incident": "Tell of an incident",
 }
-PACE = 150  # words a minute, of somebody who explains
+PACE = 150  # words a minute, without a pause
+INTERVIEW = re.compile("interview|take-home", re.I)
 _ENDS = re.compile(r"[.?!](?=\s|$)")
 
 
@@ -101,7 +102,7 @@ class Core(Asked):
     ]
     question: Annotated[str, words(70), sentences(3)]
     ask_back: tuple[Annotated[str, words(30)], ...] = Field(min_length=1)
-    answer: Annotated[str, words(220)]  # as it is spoken in 60 to 90 seconds
+    answer: Annotated[str, words(220)]  # as it is spoken
     draw: str  # a diagram, or a calculation step by step
     weak: Weak
     staff: Annotated[str, words(80)]
@@ -122,8 +123,13 @@ class Core(Asked):
         return self
 
     @property
+    def in_interviews(self) -> bool:
+        """Whether one of the places that ask it names interviews."""
+        return any(INTERVIEW.search(one.url + one.says) for one in self.asked)
+
+    @property
     def seconds(self) -> int:
-        """How long the answer takes aloud."""
+        """How long the answer takes aloud, without a pause."""
         return round(len(spoken(self.answer)) * 60 / PACE)
 
     def parts(self) -> dict[str, str]:

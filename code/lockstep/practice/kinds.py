@@ -70,6 +70,12 @@ SAVED = Formula(
     "B",
     "gradients are done with when a step commits",
 )
+CARDS = Formula(
+    "data_bandwidth",
+    "cards * bandwidth",
+    "B/s",
+    "NCCL's rings leave a node by all of its cards",
+)
 LOST = Formula("lost", "1 - goodput", "of the time", "what is not kept")
 WRITTEN = Formula(
     "write_seconds",
@@ -528,25 +534,28 @@ KINDS: dict = {
     "ddp-exposed": Kind(
         "ddp",
         "Seconds that DDP waits for gradients",
-        "{gpus} GPUs train {params} parameters with DDP, gradients in 16 bits,"
-        " {tokens_gpu} tokens for each GPU in a step. A GPU computes at"
-        " {efficiency} of {peak_flops} and sends {bandwidth}. Communication"
-        " can hide behind {overlap} of the backward pass. How many seconds of a"
-        " step are spent waiting for it?",
-        "Time of the ring, less what hides; the number of GPUs hardly matters.",
+        "{gpus} GPUs, eight to a node, train {params} parameters with DDP,"
+        " gradients in 16 bits, {tokens_gpu} tokens for each GPU in a step. A"
+        " GPU computes at {efficiency} of {peak_flops}. A node has {cards}"
+        " network cards of {bandwidth} each. Communication can hide behind"
+        " {overlap} of the backward pass. How many seconds of a step are spent"
+        " waiting for it?",
+        "Time of the ring at the rate of all the cards of a node, less what"
+        " hides; the number of GPUs hardly matters.",
         [
-            ("params", [int(one * 1e9) for one in (1.3, 2.7, 3, 7, 8)]),
+            ("params", [int(one * 1e9) for one in (1.3, 2, 2.7, 3, 4)]),
             ("gpus", powers(16, 1024)),
             ("tokens_gpu", powers(1024, 8192)),
             PEAK,
-            ("efficiency", [0.4, 0.5, 0.6]),
+            ("efficiency", [0.4, 0.45, 0.5]),
             ("overlap", [0.5, 0.6, 0.8]),
-            ("bandwidth", [5e9, 10e9, 25e9, 50e9]),
+            ("cards", [2, 4, 8]),
+            ("bandwidth", [12.5e9, 25e9, 50e9]),
         ],
         lambda given: derived(
             [MATMULS, PER_TOKEN, one(TIME, "tokens_step")]
             + [one(TIME, "compute_seconds"), one(TIME, "backward_share")]
-            + [COVER[0], EXCHANGED, DATA[0]]
+            + [COVER[0], EXCHANGED, DATA[0], CARDS]
             + [one(TIME, "data_seconds"), one(STEP, "exposed_seconds")],
             **dict(
                 FLOPS,
@@ -562,7 +571,6 @@ KINDS: dict = {
                 bytes_gradient=2,
                 replica_bytes=0,
                 replica_bandwidth=1,
-                data_bandwidth=given["bandwidth"],
                 layer_seconds=0,
                 context_seconds=0,
                 attention_seconds=0,

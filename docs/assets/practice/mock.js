@@ -97,8 +97,7 @@ const markdown = (session, { stages, lines, ...rubric }, titles) => {
   return [
     `# Mock interview of ${session.day}`,
     "",
-    `${capital(form)}, ${level}, ${minutes} minutes, topic ${topic || "any"}, draw ${seed}:`
-      + ` ${sum(Object.values(marks))} of ${2 * lines.length}.`,
+    `${capital(form)}, ${level}, ${minutes} minutes, topic ${topic || "any"}, draw ${seed}`,
     "",
     "| stage | planned | taken | drawn |",
     "|---|--:|--:|---|",
@@ -190,7 +189,7 @@ export const start = async (root) => {
     const rows = history.map((one) => make(
       "li",
       {},
-      `${one.day}, ${one.level}, ${one.minutes} minutes: ${sum(Object.values(one.marks))} of ${2 * lines.length} `,
+      `${one.day}, ${one.level}, ${one.minutes} minutes `,
       button("Save", () => download(`mock-interview-${one.day}.md`, "text/markdown", one.markdown), { ariaLabel: `Save the summary of ${one.day}` }),
     ));
     return [
@@ -400,8 +399,8 @@ export const start = async (root) => {
     save({ history: [{ day, level, minutes, marks, markdown: text }, ...place.read().history] });
     say("Kept in this browser.");
     return show(
-      `${sum(Object.values(marks))} of ${2 * lines.length}`,
-      note(`The weakest lines: ${weak.map(({ name }) => name).join(" and ")}. A total says little; practice these.`),
+      "What to practice next",
+      note(`The weakest lines: ${weak.map(({ name }) => name).join(" and ")}.`),
       links(weak),
       make("pre", { className: "mock-summary", tabIndex: 0, role: "region", ariaLabel: "Summary" }, text),
       bar(

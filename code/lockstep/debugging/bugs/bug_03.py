@@ -26,11 +26,12 @@ PLANTED = {
     "03": [
         (
             """\
-    # Cut: Python's and NumPy's generators, from which nothing here draws.
-    rng = torch.get_rng_state(), torch.cuda.get_rng_state_all()
+    gpu = r.device.type == "cuda"  # Cut: Python's and NumPy's generators.
+    rng = torch.get_rng_state(), gpu and torch.cuda.get_rng_state()
 """,
             """\
-    rng = (torch.get_rng_state(), torch.cuda.get_rng_state_all(),
+    gpu = r.device.type == "cuda"
+    rng = (torch.get_rng_state(), gpu and torch.cuda.get_rng_state(),
            np.random.get_state())
 """,
         ),
@@ -48,10 +49,10 @@ PLANTED = {
         ),
         (
             """\
-        torch.cuda.set_rng_state_all(own["rng"][1])
+        if r.device.type == "cuda": torch.cuda.set_rng_state(own["rng"][1])
 """,
             """\
-        torch.cuda.set_rng_state_all(own["rng"][1])
+        if r.device.type == "cuda": torch.cuda.set_rng_state(own["rng"][1])
         np.random.set_state(own["rng"][2])
 """,
         ),

@@ -40,11 +40,11 @@ PLANTED = {
             """\
         own = torch.load(path / f"rank-{r.rank}.pt", "cpu", weights_only=True)
         torch.set_rng_state(own["rng"][0])
-        torch.cuda.set_rng_state_all(own["rng"][1])
+        if r.device.type == "cuda": torch.cuda.set_rng_state(own["rng"][1])
 """,
             """\
         torch.set_rng_state(saved["rng"][0])
-        torch.cuda.set_rng_state_all(saved["rng"][1])
+        if r.device.type == "cuda": torch.cuda.set_rng_state(saved["rng"][1])
 """,
         ),
     ]
