@@ -170,8 +170,8 @@ def test_three_numbers_at_lag_zero_tell_four_cases_apart(
     cfg = Run(temperature=0.6, logprobs=logprobs, trainer_scales=trainer_scales)
     torch.manual_seed(0)
     policy = Policy()
-    with torch.no_grad():
-        policy.layers[2].weight *= 5  # an untrained policy hardly prefers
+    with torch.no_grad():  # an untrained policy hardly prefers a symbol
+        list(policy.parameters())[2].mul_(5)
     chance = torch.Generator().manual_seed(0)
     monkeypatch.setattr("lockstep.rl.policy.GROUP", 4096)  # answers
     rollouts = [
