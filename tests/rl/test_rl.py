@@ -12,8 +12,16 @@ import torch
 
 from lockstep.rl import __main__ as command
 from lockstep.rl.audit import audit, lineage, ratios, reward
-from lockstep.rl.roles import play
-from lockstep.rl.schedule import ROUNDS, Run, Schedule, prompt, simulate
+from lockstep.rl.policy import Policy, begin, extend, surrogate
+from lockstep.rl.roles import by_lag, play
+from lockstep.rl.schedule import (
+    ROUNDS,
+    Prompt,
+    Run,
+    Schedule,
+    prompt,
+    simulate,
+)
 from lockstep.rl.versions import load_verified, publish
 from lockstep.trainer.checkpoint import published, verify
 from lockstep.trainer.config import ConfigError
@@ -123,8 +131,8 @@ def test_lag_moves_the_spread_of_the_ratio_and_not_its_mean(ran: Path) -> None:
 
 def test_a_wrong_logprob_moves_the_mean_at_lag_zero(tmp_path: Path) -> None:
     """With no lag, log-probabilities without temperature move the mean ratio
-    above 1.01. Rounding to bfloat16 spreads the ratio and leaves its mean at
-    1."""
+    above 1.01, and the reported -log p away from the entropy. Rounding to
+    bfloat16 spreads the ratio and leaves its mean at 1."""
     cfg = Run(max_lag=0, steps=10, temperature=0.6)
     rounded = replace(cfg, sampler_dtype="bfloat16")
     half = ratios(run(rounded, tmp_path / "half"))
@@ -133,6 +141,53 @@ def test_a_wrong_logprob_moves_the_mean_at_lag_zero(tmp_path: Path) -> None:
     assert half[0]["mean"] == pytest.approx(1, abs=1e-3)
     assert half[0]["spread"] > 1e-4
     assert raw[0]["mean"] > 1.01
+    assert raw[0]["surprise"] < raw[0]["entropy"] - 0.02
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "trainer_scales", "mean", "spread", "entropy"),
+    [
+        ("processed", True, True, False, True),
+        ("processed", False, True, True, True),
+        ("raw", True, False, True, False),
+        ("raw", False, True, False, False),
+    ],
+    ids=["correct", "unscaled trainer", "raw logprobs", "both"],
+)
+def test_three_numbers_at_lag_zero_tell_four_cases_apart(
+    logprobs: Any,
+    trainer_scales: bool,
+    mean: bool,
+    spread: bool,
+    entropy: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sampler and trainer have the same weights, at temperature 0.6. The mean
+    ratio is 1 unless the sampler alone reports log-probabilities from before
+    the temperature. The ratio spreads wherever the two programs differ. The
+    reported -log p is the entropy wherever the sampler reports what it drew
+    from, so this number alone shows that both forgot the temperature."""
+    cfg = Run(temperature=0.6, logprobs=logprobs, trainer_scales=trainer_scales)
+    torch.manual_seed(0)
+    policy = Policy()
+    with torch.no_grad():  # an untrained policy hardly prefers a symbol
+        list(policy.parameters())[2].mul_(5)
+    chance = torch.Generator().manual_seed(0)
+    monkeypatch.setattr("lockstep.rl.policy.GROUP", 4096)  # answers
+    rollouts = [
+        extend(policy, 0, begin(Prompt(key, key, 1)), cfg, chance)
+        for key in range(4)
+    ]
+    _, found = surrogate(policy, rollouts, cfg)
+    said = torch.stack([one.logprobs for one in rollouts]).flatten()
+    entropies = torch.stack([one.entropies for one in rollouts]).flatten()
+    lags = torch.zeros(len(found), dtype=torch.int64)
+    tokens, ratio, _, _, surprise, disorder = by_lag(
+        lags, found, said, entropies
+    )[0].tolist()
+    assert (abs(ratio / tokens - 1) < 0.01) == mean
+    assert (found.std().item() > 0.1) == spread
+    assert (abs(surprise - disorder) / tokens < 0.01) == entropy
 
 
 # Publishing

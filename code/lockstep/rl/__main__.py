@@ -79,21 +79,28 @@ def schedule() -> int:
 
 
 def mismatch() -> int:
-    """The ratio where no version is ever behind, by what the sampler is."""
-    base = Run(max_lag=0, steps=20, temperature=0.6)
-    print("sampler            lag  mean ratio   spread  clipped")
+    """Print three checks at lag zero for a correct job and for defects."""
+    right = Run(max_lag=0, batch=32, slots=32, steps=10, temperature=0.6)
+    raw = replace(right, logprobs="raw")
+    print(
+        "at lag zero        mean ratio  spread  clipped"
+        "  reported -log p  entropy"
+    )
     for name, cfg in {
-        "as the trainer": base,
-        "bf16 weights": replace(base, sampler_dtype="bfloat16"),
-        "raw logprobs": replace(base, logprobs="raw"),
+        "correct": right,
+        "bf16 sampler": replace(right, sampler_dtype="bfloat16"),
+        "raw logprobs": raw,
+        "unscaled trainer": replace(right, trainer_scales=False),
+        "both": replace(raw, trainer_scales=False),
     }.items():
         with TemporaryDirectory() as folder:
             launch(cfg, Path(folder))
-            for lag, row in ratios(Path(folder)).items():
-                print(
-                    f"{name:15} {lag:6} {row['mean']:11.3f}"
-                    f" {row['spread']:8.4f} {row['clipped']:8.1%}"
-                )
+            (row,) = ratios(Path(folder)).values()
+        print(
+            f"{name:18} {row['mean']:10.3f} {row['spread']:7.3f}"
+            f" {row['clipped']:8.1%} {row['surprise']:16.3f}"
+            f" {row['entropy']:8.3f}"
+        )
     return 0
 
 

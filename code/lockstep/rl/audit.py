@@ -37,12 +37,13 @@ def audit(root: Path) -> dict[str, list[int]]:
 
 
 def ratios(root: Path) -> dict[int, dict[str, float]]:
-    """By lag in versions: tokens, and their ratio's mean, standard deviation
-    and share beyond the clip."""
+    """By lag in versions: the number of tokens; their ratio's mean, standard
+    deviation and share beyond the clip; and the means of the reported -log p
+    and of the reported distribution's entropy."""
     total: dict[int, list[float]] = {}
     for one in lineage(root):
         for lag, *row in one["lags"]:
-            old = total.get(lag, [0.0] * 4)
+            old = total.get(lag, [0.0] * len(row))
             total[lag] = [a + b for a, b in zip(old, row, strict=True)]
     return {
         lag: {
@@ -50,8 +51,12 @@ def ratios(root: Path) -> dict[int, dict[str, float]]:
             "mean": s / n,
             "spread": max(0.0, square / n - (s / n) ** 2) ** 0.5,
             "clipped": clipped / n,
+            "surprise": surprise / n,
+            "entropy": entropy / n,
         }
-        for lag, (n, s, square, clipped) in sorted(total.items())
+        for lag, (n, s, square, clipped, surprise, entropy) in sorted(
+            total.items()
+        )
     }
 
 

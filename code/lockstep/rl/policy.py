@@ -35,7 +35,8 @@ class Rollout(NamedTuple):
 
     prompt: Prompt
     tokens: Tensor  # int64 [GROUP, length]
-    logprobs: Tensor  # float32 [GROUP, length], as the sampler has them
+    logprobs: Tensor  # float32 [GROUP, length], as the sampler reports them
+    entropies: Tensor  # float32 [GROUP, length], of what it reports from
     versions: Tensor  # int64 [length]: of the weights each token came from
 
     @property
@@ -47,7 +48,7 @@ class Rollout(NamedTuple):
 def begin(prompt: Prompt) -> Rollout:
     """No tokens yet."""
     none = torch.empty(GROUP, 0, dtype=torch.int64)
-    return Rollout(prompt, none, none.float(), none[0])
+    return Rollout(prompt, none, none.float(), none.float(), none[0])
 
 
 def before(tokens: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ def extend(
     rng: torch.Generator,
 ) -> Rollout:
     """CHUNK tokens more, from the weights of `version`."""
-    who, tokens, logprobs, versions = rollout
+    who, tokens, logprobs, entropies, versions = rollout
     last = tokens[:, -1] if len(versions) else torch.zeros(GROUP).long()
     for _ in range(CHUNK):
         logits = policy(torch.full_like(last, who.key), last)
@@ -79,8 +80,10 @@ def extend(
         said = scaled if cfg.logprobs == "processed" else logits.log_softmax(-1)
         tokens = torch.cat([tokens, last[:, None]], 1)
         logprobs = torch.cat([logprobs, said.gather(1, last[:, None])], 1)
+        entropy = -(said.exp() * said).sum(1, keepdim=True)
+        entropies = torch.cat([entropies, entropy], 1)
     versions = torch.cat([versions, torch.full((CHUNK,), version)])
-    return Rollout(who, tokens, logprobs, versions)
+    return Rollout(who, tokens, logprobs, entropies, versions)
 
 
 # --8<-- [start:loss]
@@ -93,7 +96,9 @@ def surrogate(
     for rollout in rollouts:
         tokens, reward = rollout.tokens, rewards(rollout)
         key = torch.full_like(tokens, rollout.prompt.key)
-        logits = policy(key, before(tokens)) / cfg.temperature
+        logits = policy(key, before(tokens))
+        if cfg.trainer_scales:
+            logits = logits / cfg.temperature
         mine = logits.log_softmax(-1).gather(2, tokens[..., None])[..., 0]
         ratio = (mine - rollout.logprobs).exp()
         better = (reward - reward.mean()) / (reward.std() + 1e-4)

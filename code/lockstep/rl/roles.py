@@ -145,7 +145,9 @@ class Trainer:
             (self.version - one.versions).expand_as(one.tokens).flatten()
             for one in mine
         ]
-        table = by_lag(torch.cat(lags), ratios)
+        logprobs = torch.cat([one.logprobs.flatten() for one in mine])
+        entropies = torch.cat([one.entropies.flatten() for one in mine])
+        table = by_lag(torch.cat(lags), ratios, logprobs, entropies)
         dist.all_reduce(table, group=self.group)
         self.version += 1
         reward = torch.cat([rewards(one) for one in box[0]]).mean()
@@ -171,12 +173,16 @@ class Trainer:
         )
 
 
-def by_lag(lags: Tensor, ratios: Tensor) -> Tensor:
-    """[LAGS, 4]: tokens, sums of ratios and of squares, ratios clipped."""
+def by_lag(
+    lags: Tensor, ratios: Tensor, logprobs: Tensor, entropies: Tensor
+) -> Tensor:
+    """[LAGS, 6]: tokens; sums of ratios and of their squares; ratios clipped;
+    sums of reported -log p and of the reported distribution's entropy."""
     clipped = (ratios - 1).abs() > CLIP
-    columns = torch.ones_like(ratios), ratios, ratios**2, clipped
+    ones = torch.ones_like(ratios)
+    columns = ones, ratios, ratios**2, clipped, -logprobs, entropies
     rows = torch.stack([column.double() for column in columns], 1)
-    empty = torch.zeros(LAGS, 4, dtype=torch.float64)
+    empty = torch.zeros(LAGS, len(columns), dtype=torch.float64)
     return empty.index_add(0, lags.clamp(max=LAGS - 1), rows)
 
 

@@ -30,7 +30,8 @@ class Run:
         trainers: ranks that train.
         samplers: ranks that sample.
         save_every: steps between checkpoints.
-        temperature: divides the logits, in both roles.
+        temperature: divides the logits that the sampler draws from.
+        trainer_scales: whether the trainer divides its logits by it, too.
         logprobs: of the distribution sampled from, or of the raw logits.
         sampler_dtype: of the sampler's weights.
         resume_by: what a new launch takes from the checkpoint: the prompts in
@@ -46,13 +47,14 @@ class Run:
     samplers: int = 1
     save_every: int = 10
     temperature: float = 1.0
+    trainer_scales: bool = True
     logprobs: Literal["processed", "raw"] = "processed"
     sampler_dtype: Literal["float32", "bfloat16"] = "float32"
     resume_by: Literal["in-flight", "asked", "settled"] = "in-flight"
     seed: int = 1
 
     def __post_init__(self) -> None:
-        least = {"max_lag": 0, "seed": 0}
+        least = {"max_lag": 0, "seed": 0, "trainer_scales": 0}
         for name, value in vars(self).items():
             if isinstance(value, int) and value < least.get(name, 1):
                 raise ConfigError(

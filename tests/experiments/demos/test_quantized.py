@@ -99,16 +99,17 @@ def test_e2m1_by_chance_is_right_on_average() -> None:
 def test_the_standards_mx_scale_clips_the_largest() -> None:
     """A block whose largest number is 500: the scale that the MX standard
     suggests is 1, and 500 becomes 448. Rounded up it is 2, and 500 becomes
-    512. Of random blocks the standard's scale clips one in eight, by up to an
-    eighth."""
+    512. Of blocks of 32 random numbers the standard's scale clips about one in
+    six, by up to an eighth."""
     block = torch.tensor([[500.0] + [1.0] * 31])
     assert mxfp8(block, upward=False)[0, 0] == 448
     assert mxfp8(block)[0, 0] == 512
     x = drawn(64, 1024)
     largest = x.unflatten(-1, (-1, 32)).abs().amax(-1)
     found = mxfp8(x, upward=False).unflatten(-1, (-1, 32)).abs().amax(-1)
-    clipped = found < largest * (1 - 1 / 16)
-    assert 0.08 < float(clipped.float().mean()) < 0.2
+    clipped = largest > largest.log2().floor().exp2() * 448 / 256
+    assert 0.14 < float(clipped.float().mean()) < 0.2
+    assert bool((found < largest)[clipped].all())
     assert 0.1 < float((1 - found / largest).max()) <= 0.125
 
 
@@ -137,6 +138,17 @@ def test_a_tile_does_not_feel_an_outlier_elsewhere() -> None:
     assert off(rows[1:], x[1:]) < 0.03
     assert off(rows[0, 128:], x[0, 128:]) < 0.03
     assert off(rows[0, 1:128], x[0, 1:128]) > 0.9
+
+
+def test_a_norm_keeps_an_outlier_from_harming_other_tokens() -> None:
+    """One number a million times larger than the others takes the other tokens
+    to nearly nothing in FP8 with one scale. After an RMSNorm, which divides
+    each token by its own size, they are as exact as e4m3 is."""
+    x = drawn(128, 256)
+    x[0, 0] = 1e6
+    assert off(per_tensor(x)[1:], x[1:]) > 0.9
+    normed = torch.nn.functional.rms_norm(x, (256,))
+    assert off(per_tensor(normed)[1:], normed[1:]) < 0.03
 
 
 def test_squares_of_weights_are_alike_both_ways() -> None:

@@ -15,13 +15,15 @@ SHARES, SHARE, STEPS, WINDOW = 4, 16, 200, 40
 
 
 # --8<-- [start:moment]
-def second_moment(dtype: torch.dtype, steps: int, beta: float = 0.999) -> float:
-    """Adam's mean of squared gradients after so many gradients of 1, kept in
-    `dtype`. It should be 1 - beta^steps."""
-    moment = torch.zeros((), dtype=dtype)
+def second_moment(dtype: torch.dtype, steps: int, fused: bool = False) -> float:
+    """Return AdamW's mean of squared gradients after `steps` gradients of 1,
+    for a weight in `dtype`. It should be 1 - 0.999^steps."""
+    weight = torch.zeros(1, dtype=dtype, requires_grad=True)
+    weight.grad = torch.ones_like(weight)
+    adam = torch.optim.AdamW([weight], fused=fused)
     for _ in range(steps):
-        moment = beta * moment + (1 - beta) * 1.0
-    return moment.item()
+        adam.step()
+    return float(adam.state[weight]["exp_avg_sq"])
 
 
 # --8<-- [end:moment]
@@ -76,10 +78,14 @@ def scales() -> list[tuple[float, float]]:
 
 
 def main() -> None:
-    """Two moments, then two scales."""
-    for dtype in torch.float32, torch.bfloat16:
-        moment = second_moment(dtype, 2000)
-        print(f"second moment after 2,000 steps, {dtype}: {moment:.2f}")
+    """Print three moments, then two scales."""
+    print("second moment after 2,000 steps")
+    for name, dtype, fused in (
+        ("fp32", torch.float32, False),
+        ("bf16", torch.bfloat16, False),
+        ("bf16, fused=True", torch.bfloat16, True),
+    ):
+        print(f"  {name:16} {second_moment(dtype, 2000, fused):.2f}")
     for name, (loss, scale) in zip(("first", "last"), scales(), strict=True):
         print(
             f"{name} {WINDOW} steps: loss {loss:.2f},"

@@ -123,7 +123,7 @@ class Seen(NamedTuple):
     gradient: float  # norm of the whole gradient
     logit: float  # largest attention logit, of all layers
     update: float  # norm of the update, over the norm of the weights
-    ahead: float  # root mean square of gradient / sqrt(second moment)
+    ahead: float  # largest of a tensor's gradient / sqrt(second moment)
     moved: float  # share of weights that the step changed
 
 
@@ -136,22 +136,27 @@ def by_layer(model: nn.Module) -> dict[str, float]:
     }
 
 
-def ahead_of(optimizer: torch.optim.Optimizer) -> float:
-    """How far gradients are ahead of Adam's second moments: the root mean
-    square of g / sqrt(v), near 1 when v is up to date. Called before the step,
-    with the v of the steps before."""
-    total, count = 0.0, 0
+def ahead_of(
+    model: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, float]:
+    """Return how far each gradient is ahead of Adam's second moment, by name:
+    the root mean square of g / sqrt(v), near 1 when v is up to date. Call it
+    before the step. It leaves embeddings out, whose rare rows have no v."""
+    names = {param: name for name, param in model.named_parameters()}
+    rare = {m.weight for m in model.modules() if isinstance(m, nn.Embedding)}
+    found = {}
     for group in optimizer.param_groups:
         for param in group["params"]:
             state = optimizer.state[param]
-            if param.grad is None or "exp_avg_sq" not in state:
+            if param.grad is None or param in rare or not state:
                 continue
             done = 1 - group["betas"][1] ** state["step"].item()
-            v = state["exp_avg_sq"].float() / done
-            part = param.grad.float().square() / v.clamp_min(1e-12)
-            total += part.sum().item()
-            count += part.numel()
-    return math.sqrt(total / count) if count else 1.0
+            v = (state["exp_avg_sq"].float() / done).clamp_min(
+                group["eps"] ** 2
+            )
+            part = param.grad.float().square() / v
+            found[names[param]] = part.mean().sqrt().item()
+    return found
 
 
 # --8<-- [end:probes]
@@ -224,7 +229,7 @@ def train(cause: Cause, steps: int = STEPS) -> Iterator[Seen]:
         scale = cause.scale if step >= EVENT else 1
         (each.mean() * scale).backward()
         norm = nn.utils.clip_grad_norm_(params, cause.clip)
-        ahead = ahead_of(optimizer)
+        ahead = max(ahead_of(model, optimizer).values(), default=1.0)
         for group in optimizer.param_groups:
             warm = min(1, (step + 1) / cause.warmup)
             group["lr"] = cause.rate * group["times"] * warm

@@ -584,7 +584,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
         "stale moments",
         "Gradients 100 times as large from step 160 on, β₂ = 0.999",
         "gradient ahead of its moment",
-        [0.1, 1, 10, 100],
+        [0.1, 1, 10, 100, 1000],
         True,
     ),
     "spike-logits": spike(
