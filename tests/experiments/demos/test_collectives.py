@@ -8,6 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from lockstep.experiments.demos import collectives, handles
 from lockstep.trainer.process import joined
@@ -58,6 +60,36 @@ def test_alone_a_rank_finds_its_own_numbers() -> None:
     assert ranks.run_ranks(1, in_a_group, handles.crossed) == [
         [[1, 1], [100, 100]]
     ]
+
+
+def of_two_kinds() -> str:
+    """What rank 0's broadcast, or rank 1's all-reduce, raises in 5 seconds."""
+    with joined(5, ranks.store()), pytest.raises(RuntimeError) as error:
+        [lambda x: dist.broadcast(x, 0), dist.all_reduce][dist.get_rank()](
+            torch.ones(2)
+        )
+    return str(error.value)
+
+
+def test_gloo_waits_in_vain_for_another_kind() -> None:
+    """A broadcast and an all-reduce of one turn and shape never meet. Nothing
+    is aborted: both ranks raise once the time-out is over."""
+    found = ranks.run_ranks(2, of_two_kinds)
+    assert any("Timed out waiting 5000ms" in words for words in found)
+
+
+def broadcast_to_more() -> list[float]:
+    """What a rank holds after rank 0's 2 numbers went to a buffer of 4."""
+    numbers = torch.full((4 if dist.get_rank() else 2,), dist.get_rank() + 1.0)
+    dist.broadcast(numbers, 0)
+    held: list[float] = numbers.tolist()
+    return held
+
+
+def test_a_broadcast_fills_part_of_a_larger_buffer() -> None:
+    """Nobody raises, and the rest is what it was."""
+    found = ranks.run_ranks(2, in_a_group, broadcast_to_more)
+    assert found == [[1, 1], [1, 1, 2, 2]]
 
 
 def spoken(name: str) -> list[str]:
