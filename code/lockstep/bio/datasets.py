@@ -189,8 +189,19 @@ def gb1() -> Variants:
 @cache
 def proteome() -> dict[str, str]:
     """2,078 proteins of one bacterium by gene, of 32 to 4,559 residues."""
+    return {row["gene"]: row["sequence"] for row in _proteome()}
+
+
+def families() -> list[str]:
+    """The family of each of those proteins, found by a profile search of all
+    against all (`lockstep.bio.homology.related`): the gene of one member."""
+    return [row["family"] for row in _proteome()]
+
+
+@cache
+def _proteome() -> list[dict[str, str]]:
     with gzip.open(file_of("proteome"), "rt", encoding="utf-8") as file:
-        return {row["gene"]: row["sequence"] for row in csv.DictReader(file)}
+        return list(csv.DictReader(file))
 
 
 @cache

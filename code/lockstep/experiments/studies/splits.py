@@ -73,7 +73,7 @@ def one(
     train, test = sides["train"], sides["test"]
     features = np.unpackbits(packed, axis=1)
     forest = RandomForestRegressor(
-        trees, max_features=1 / 3, random_state=seed, n_jobs=2
+        trees, max_features=0.1, random_state=seed, n_jobs=2
     )
     forest.fit(features[train], values[train])
     near = nearest(packed[test], packed[train])
