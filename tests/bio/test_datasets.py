@@ -56,7 +56,7 @@ def test_the_matrix_is_sparse_and_each_column_has_its_molecules() -> None:
     assert len(set(assays.smiles)) == len(assays.smiles) == 35_633
     assert filled.sum() == 48_714
     assert filled.any(axis=1).all()
-    smiles, values = assays.of("CHEMBL233_Ki")
+    smiles, values = assays.of("CHEMBL204_Ki")
     assert len(smiles) == len(values) == filled[:, 11].sum() == 3142
     kinds = [target.split("_")[1] for target in assays.targets]
     assert (kinds.count("Ki"), kinds.count("EC50")) == (23, 7)

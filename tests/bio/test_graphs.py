@@ -24,7 +24,7 @@ from lockstep.bio.graphs import (
 
 @cache
 def some(count: int = 256) -> list[Graph]:
-    return [graph(one) for one in chembl().of("CHEMBL233_Ki")[0][:count]]
+    return [graph(one) for one in chembl().of("CHEMBL204_Ki")[0][:count]]
 
 
 def network() -> Network:

@@ -72,9 +72,9 @@ Proteins = list[np.ndarray]
 
 
 def sides(length: int) -> tuple[Proteins, Proteins]:
-    """Train and held-out proteins of `length` or more, no family in both."""
+    """Train and held-out proteins of `length` or more, no homologs in both."""
     whole = list(proteome().values())
-    parts = split(families(), 0, SHARES, PINNED)
+    parts = split(families(), 0, {"train": 0.9, "test": 0.1})
     found = ([encode(whole[i]) for i in parts[p]] for p in parts)
     train, test = ([x for x in one if len(x) >= length] for one in found)
     return train, test
