@@ -96,7 +96,7 @@ def test_counterions_are_chembls(tmp_path) -> None:
     """Each is a pattern with a name; solvents come first."""
     found = datasets.counterions()
     assert len(found) == 172
-    assert [*found][0] == "WATER"
+    assert next(iter(found)) == "WATER"
     assert found["Besylate"] == "OS(=O)(=O)c1ccccc1"
     path = tmp_path / "a.whl"
     with zipfile.ZipFile(path, "w") as package:

@@ -1,9 +1,9 @@
 """Real data, each with a card: what it is, whose it is, what it is not for.
 
-`chembl`, `proteome` and `counterions` are shipped with the package. `gb1` and `moses` are not,
-since their sources state no license: each is taken out of a published package
-on first use and kept in the user's cache. `nci` lies in RDKit. A file whose
-checksum is not its card's is refused.
+`chembl`, `proteome` and `counterions` are shipped with the package. `gb1` and
+`moses` are not, since their sources state no license: each is taken out of a
+published package on first use and kept in the user's cache. `nci` lies in
+RDKit. A file whose checksum is not its card's is refused.
 """
 
 from __future__ import annotations

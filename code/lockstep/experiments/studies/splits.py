@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -115,11 +116,13 @@ def study(
 
 
 def moved(smiles: Sequence[str]) -> Found:
-    """A tenth comes later: how many molecules of before change sides, if
-    clusters are found anew and if the centers of before are kept. And of the
-    later ones beyond all centers, how many test molecules have a neighbor in
-    training, if each is a group and if centers are appended for them."""
-    later = np.array([side(text, 0, SPLIT) == "later" for text in smiles])
+    """A tenth of the scaffolds comes later: how many molecules of before change
+    sides, if clusters are found anew and if the centers of before are kept. And
+    of the later ones beyond all centers, how many test molecules have a neighbor
+    in training, if each is a group and if centers are appended for them."""
+    later = np.array(
+        [side(name, 1, SPLIT) == "later" for name in by_scaffold(smiles)]
+    )
     before = [text for text, new in zip(smiles, later, strict=True) if not new]
     centers = butina(before, NEAR)
     old = [side(group, 0, SHARES) for group in centers.groups(before)]
@@ -190,9 +193,14 @@ def ways(found: Found) -> str:
 
 
 def apart(found: Found, way: str) -> tuple[int, int]:
-    """The seeds of the largest and of the least R²."""
-    scored = [seed["r2"] for seed in found["ways"][way]["seeds"]]
-    return int(np.argmax(scored)), int(np.argmin(scored))
+    """Two seeds: the second has a smaller error, and R² falls by the most."""
+    scored = [(s["rmse"], s["r2"]) for s in found["ways"][way]["seeds"]]
+    pairs = [
+        (high, low)
+        for high, low in permutations(range(len(scored)), 2)
+        if scored[low][0] < scored[high][0]
+    ]
+    return max(pairs, key=lambda two: scored[two[0]][1] - scored[two[1]][1])
 
 
 def pair(found: Found) -> str:
