@@ -8,6 +8,7 @@ it as a wheel, so nothing else has to be installed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -17,26 +18,12 @@ from scipy.sparse.csgraph import connected_components
 SEARCHED = 10_000
 
 
-# --8<-- [start:scores]
 def scores(queries: Sequence[str], targets: Sequence[str]) -> np.ndarray:
     """-log10 of phmmer's E-value, float32 [len(queries), len(targets)]: 0
     without a hit, infinity for equal sequences."""
-    from pyhmmer.easel import Alphabet, DigitalSequenceBlock, TextSequence
     from pyhmmer.hmmer import phmmer
 
-    amino = Alphabet.amino()
-    asked, searched = (
-        DigitalSequenceBlock(
-            amino,
-            [
-                TextSequence(name=f"{row}".encode(), sequence=one).digitize(
-                    amino
-                )
-                for row, one in enumerate(sequences)
-            ],
-        )
-        for sequences in (queries, targets)
-    )
+    asked, searched = map(_block, (queries, targets))
     found = np.zeros((len(queries), len(targets)), "f4")
     for row, hits in enumerate(phmmer(asked, searched, cpus=1, Z=SEARCHED)):
         for hit in hits:
@@ -50,7 +37,18 @@ def scores(queries: Sequence[str], targets: Sequence[str]) -> np.ndarray:
     return found
 
 
-# --8<-- [end:scores]
+def _block(sequences: Sequence[str]) -> Any:
+    """The sequences as pyhmmer takes them, each named by its place."""
+    from pyhmmer.easel import Alphabet, DigitalSequenceBlock, TextSequence
+
+    amino = Alphabet.amino()
+    named = (
+        TextSequence(name=f"{row}".encode(), sequence=one)
+        for row, one in enumerate(sequences)
+    )
+    return DigitalSequenceBlock(amino, [one.digitize(amino) for one in named])
+
+
 def related(sequences: Sequence[str], least: float = 5.0) -> list[str]:
     """The family of each: its first member in the alphabet names it. Relatives
     of relatives are one family, so no homolog is left outside."""
