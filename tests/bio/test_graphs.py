@@ -96,7 +96,7 @@ def owner_off(graphs: list[Graph]) -> Batch:
 
 @pytest.mark.parametrize("batcher", [offset_by_one, owner_off])
 def test_the_invariant_sees_other_wrong_batches(batcher) -> None:
-    found = changed(network(), some(64), batcher)
+    found = changed(network(), some()[::4], batcher)
     assert found["alone"] > 16
     assert found["reversed"] > 16
 

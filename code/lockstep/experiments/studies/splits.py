@@ -118,8 +118,8 @@ def study(
 def moved(smiles: Sequence[str]) -> Found:
     """A tenth of the scaffolds comes later: how many molecules of before change
     sides, if clusters are found anew and if the centers of before are kept. And
-    of the later ones beyond all centers, how many test molecules have a neighbor
-    in training, if each is a group and if centers are appended for them."""
+    of the later ones beyond all centers, how many test molecules have a
+    neighbor in training, if each is a group and if centers are appended."""
     later = np.array(
         [side(name, 1, SPLIT) == "later" for name in by_scaffold(smiles)]
     )
