@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,8 @@ def moved(smiles: Sequence[str]) -> Found:
     old = [side(group, 0, SHARES) for group in centers.groups(before)]
     kept = centers.extended(smiles)
     names = kept.groups(smiles)
-    beyond = np.array([name in kept.versions[-1] for name in names]) & later
+    appended = {*chain(*kept.versions[len(centers.versions) :])}
+    beyond = np.array([name in appended for name in names])
     ways = {
         "found anew": butina(smiles, NEAR).groups(smiles),
         "centers kept": names,
@@ -138,7 +139,7 @@ def moved(smiles: Sequence[str]) -> Found:
         "before": len(before),
         "later": int(later.sum()),
         "beyond": int(beyond.sum()),
-        "series": len(kept.versions[-1]),
+        "series": len(appended),
         "near": {},
     }
     packed = bits([parse(text) for text in smiles])
@@ -197,8 +198,8 @@ def apart(found: Found, way: str) -> tuple[int, int]:
     scored = [(s["rmse"], s["r2"]) for s in found["ways"][way]["seeds"]]
     pairs = [
         (high, low)
-        for high, low in permutations(range(len(scored)), 2)
-        if scored[low][0] < scored[high][0]
+        for high, low in product(range(len(scored)), repeat=2)
+        if scored[low][0] <= scored[high][0]
     ]
     return max(pairs, key=lambda two: scored[two[0]][1] - scored[two[1]][1])
 
