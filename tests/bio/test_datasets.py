@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+import zipfile
 
 import numpy as np
 import pytest
@@ -50,16 +51,18 @@ def test_what_cannot_be_fetched_is_said(tmp_path) -> None:
 
 
 def test_the_matrix_is_sparse_and_each_column_has_its_molecules() -> None:
+    """The table has 26 columns, none of an opioid receptor."""
     assays = chembl()
     filled = ~np.isnan(assays.values)
     assert assays.values.shape == (len(assays.smiles), len(assays.targets))
     assert len(set(assays.smiles)) == len(assays.smiles) == 35_633
-    assert filled.sum() == 48_714
-    assert filled.any(axis=1).all()
-    smiles, values = assays.of("CHEMBL233_Ki")
-    assert len(smiles) == len(values) == filled[:, 11].sum() == 3142
+    assert filled.sum() == 39_416
+    assert filled.any(axis=1).sum() == 31_038
+    assert not [t for t in assays.targets if t.split("_")[0] in derive.OPIOID]
+    smiles, values = assays.of("CHEMBL204_Ki")
+    assert len(smiles) == len(values) == filled[:, 4].sum() == 2754
     kinds = [target.split("_")[1] for target in assays.targets]
-    assert (kinds.count("Ki"), kinds.count("EC50")) == (23, 7)
+    assert (kinds.count("Ki"), kinds.count("EC50")) == (20, 6)
     with pytest.raises(ValueError, match="CHEMBL1"):
         assays.of("CHEMBL1")
 
@@ -73,9 +76,10 @@ def test_tables_become_one(tmp_path) -> None:
     head = "smiles,exp_mean [nM],y,cliff_mol,split\n"
     (root / "B_Ki.csv").write_text(head + "CC,1000,0,0,train\nCO,1,0,0,test\n")
     (root / "A_EC50.csv").write_text(head + "CO,50,0,0,train\n")
+    (root / "CHEMBL233_Ki.csv").write_text(head + "CN,1,0,0,train\n")
     for names in ["BA", "AB"]:
         with tarfile.open(tmp_path / f"{names}.tar.gz", "w:gz") as package:
-            for name in names:
+            for name in [*names, "CHEMBL233"]:
                 (file,) = root.glob(f"{name}*")
                 package.add(file, f"x/benchmark_data/{file.name}")
     one, other = (derive.chembl(tmp_path / f"{n}.tar.gz") for n in ("AB", "BA"))
@@ -83,5 +87,19 @@ def test_tables_become_one(tmp_path) -> None:
     assert gzip.decompress(one).decode().splitlines() == [
         "smiles,A_EC50,B_Ki",
         "CC,,6.000",
+        "CN,,",  # a structure without its potency
         "CO,7.301,9.000",
     ]
+
+
+def test_counterions_are_chembls(tmp_path) -> None:
+    """Each is a pattern with a name; solvents come first."""
+    found = datasets.counterions()
+    assert len(found) == 172
+    assert next(iter(found)) == "WATER"
+    assert found["Besylate"] == "OS(=O)(=O)c1ccccc1"
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w") as package:
+        package.writestr(f"{derive.LISTS}/salts.smi", "Salt\tCl\n\n")
+        package.writestr(f"{derive.LISTS}/solvents.smi", "WET\tO\n")
+    assert derive.counterions(path) == b"WET\tO\nSalt\tCl\n"

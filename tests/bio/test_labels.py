@@ -126,7 +126,7 @@ def test_which_labels_are_left_is_a_function_of_the_cell() -> None:
     share = left.sum() / (~full.isnan()).sum()
     assert share == pytest.approx(0.1, rel=0.05)
     one = sparse.by_assay(0, 2)
-    tasks = [set(in_use(full[rows][:, :15])) for rows in one]
+    tasks = [set(in_use(full[rows][:, :13])) for rows in one]
     assert tasks[0]
     assert not tasks[1]  # rank 1 reads the other files
 

@@ -220,3 +220,11 @@ def test_the_study_prints_its_table(
     )
     screens.main()
     assert "EF1% of a" in capsys.readouterr().out
+
+
+def test_a_share_that_is_a_whole_number_of_molecules_takes_that_many() -> None:
+    """0.07 · 100 is 7.000000000000001 in float64, and seven are taken."""
+    actives = np.arange(100) < 7
+    scores = -np.arange(100.0)
+    assert enrichment(actives, scores, 0.07) == pytest.approx(1 / 0.07)
+    assert enrichment(actives, scores, 0.071) == pytest.approx(7 / 8 / 0.07)

@@ -10,6 +10,7 @@ from lockstep.bio.molecules import (
     canonical,
     fingerprints,
     flat,
+    nearest,
     parent,
     parse,
     read,
@@ -30,6 +31,8 @@ from lockstep.bio.molecules import (
         (flat, ("C/C=C/C", "C/C=C\\C"), ("CC=CC", "C=CCC")),
         (tautomer, ("CC(=O)C", "CC(O)=C"), ("CCC=O", "CC(C)=O")),
         (tautomer, ("Oc1ccccn1", "O=c1cccc[nH]1"), ("Oc1ccccn1", "Oc1cccnc1")),
+        (parent, ("COc1ccccc1", "[2H]C([2H])([2H])Oc1ccccc1"), ("C", "CC")),
+        (parent, ("[13CH3]CO", "CCO.O"), ("C[13CH2]O", "CC[18O]C")),
     ],
 )
 def test_each_level_joins_what_it_names_and_no_more(level, same, other) -> None:
@@ -39,6 +42,36 @@ def test_each_level_joins_what_it_names_and_no_more(level, same, other) -> None:
     assert one == two
     one, two = (level(parse(smiles)) for smiles in other)
     assert one != two
+
+
+BESYLATE, PAMOATE = (
+    "OS(=O)(=O)c1ccccc1",
+    "OC(=O)c1cc2ccccc2c(Cc3c(O)c(cc4ccccc34)C(=O)O)c1O",
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (f"CCCCN.{BESYLATE}", "CCCCN"),  # each acid has more atoms
+        (f"CN(C)C(=N)NC(N)=N.{PAMOATE}", "CN(C)C(=N)NC(=N)N"),
+        ("NN.OS(=O)(=O)O", "NN"),
+        ("CC(=O)[O-].[Na+]", "CC(=O)O"),  # both are on the list
+        ("OC(=O)c1ccccc1O", "O=C(O)c1ccccc1O"),  # a drug that is a salt too
+        ("[Na+].[Cl-]", "[Cl-].[Na+]"),
+        ("CCN.CCN.OS(=O)(=O)O", "CCN"),
+    ],
+)
+def test_counterions_go_whatever_their_size(one, expected) -> None:
+    """A counterion on ChEMBL's list is removed even where it is larger than the
+    drug, and never when nothing else is left."""
+    assert parent(parse(one)) == expected
+
+
+def test_two_organic_counterions_stay_together() -> None:
+    both = parent(parse(f"NCCO.{BESYLATE}"))
+    assert both == "NCCO.O=S(=O)(O)c1ccccc1"
+    assert both != parent(parse(BESYLATE))
 
 
 def test_a_level_takes_in_the_one_before() -> None:
@@ -114,6 +147,8 @@ def test_similarity_is_rdkits(monkeypatch) -> None:
         DataStructs.BulkTanimotoSimilarity(one, theirs) for one in theirs
     ]
     assert np.allclose(tanimoto(packed, packed), expected, atol=1e-7)
+    near = nearest(packed[:9], packed[9:])
+    assert np.allclose(near, np.array(expected)[:9, 9:].max(1), atol=1e-7)
     nothing = np.zeros((1, molecules.BITS // 8), np.uint8)
     assert tanimoto(nothing, packed).max() == 0
     assert tanimoto(nothing, nothing).item() == 0

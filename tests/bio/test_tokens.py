@@ -4,7 +4,6 @@ ranks draw the same."""
 import csv
 import gzip
 import io
-import random
 import zipfile
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 import torch
 
 from lockstep.bio import agreement, derive
-from lockstep.bio.datasets import proteome
+from lockstep.bio.datasets import families, proteome
 from lockstep.bio.protein_lm import Place, Settings, batches, dropped
 from lockstep.bio.tokens import (
     IGNORED,
@@ -21,7 +20,6 @@ from lockstep.bio.tokens import (
     drawn,
     encode,
     masked,
-    related,
     starts,
 )
 
@@ -35,15 +33,20 @@ def test_the_proteome_is_one_of_the_twenty_residues() -> None:
     assert (min(map(len, found)), max(map(len, found))) == (32, 4_559)
     assert sum(map(len, found)) == 672_677
     assert {*"".join(found)} == {*RESIDUES}
+    assert len(families()) == len(found)
+    assert len({*families()}) == 1_339
+    assert {*families()} < {*proteome()}
 
 
 def test_whole_determined_and_different_proteins_are_derived(tmp_path) -> None:
+    one, other = list(proteome().values())[:2]
     genes = [
-        ("1.P.A_1", "00", "MKV\nL*"),
+        ("1.P.A_1", "00", f"{one[:60]}\n{one[60:]}*"),
         ("1.P.A_2", "10", "MKL*"),  # begins before its scaffold
         ("1.P.A_3", "00", "MXL*"),
-        ("1.P.B_1", "00", "MKVL*"),
-        ("1.P.B_2", "00", "MA*"),
+        ("1.P.B_1", "00", f"{one}*"),
+        ("1.P.B_2", "00", f"{other}*"),
+        ("1.P.B_3", "00", f"{one[5:]}*"),
     ]
     text = "".join(
         f">{name} # 1 # 9 # 1 # ID=1;partial={partial};x=y\n{sequence}\n"
@@ -52,10 +55,12 @@ def test_whole_determined_and_different_proteins_are_derived(tmp_path) -> None:
     with zipfile.ZipFile(tmp_path / "a.whl", "w") as package:
         package.writestr(derive.GENOME, text)
     made = gzip.decompress(derive.proteome(tmp_path / "a.whl")).decode()
+    first = "A_1" if one < one[5:] else "B_3"
     assert list(csv.reader(io.StringIO(made))) == [
-        ["gene", "sequence"],
-        ["A_1", "MKVL"],
-        ["B_2", "MA"],
+        ["gene", "family", "sequence"],
+        ["A_1", first, one],
+        ["B_2", "B_2", other],
+        ["B_3", first, one[5:]],
     ]
 
 
@@ -63,19 +68,6 @@ def test_letters_that_are_no_residues_are_refused() -> None:
     assert encode("ACY").tolist() == [0, 1, 19]
     with pytest.raises(ValueError, match="'X' is none of the residues"):
         encode("ACX")
-
-
-def test_relatives_share_words_and_shuffled_proteins_do_not() -> None:
-    whole = list(proteome().values())
-    one = whole[0]
-    near = one[:60] + whole[1][60:90] + one[90:]
-    names = related([one, near, whole[2], "MK"])
-    assert names[0] == names[1] == min(one, near)
-    assert len({*names}) == 3
-    mixed = random.Random(0)
-    shuffled = ["".join(mixed.sample(x, len(x))) for x in whole]
-    assert len({*related(whole)}) == 1_891
-    assert len({*related(shuffled)}) > 2_040
 
 
 def test_masks_are_berts() -> None:

@@ -147,7 +147,7 @@ def main() -> None:
 
     torch.set_num_threads(1)  # many small products
     torch.manual_seed(0)
-    network, smiles = Network(), chembl().of("CHEMBL233_Ki")[0][:256]
+    network, smiles = Network(), chembl().of("CHEMBL204_Ki")[0][:256]
     graphs = [graph(one) for one in smiles]
     shape = [len(one.atoms) for one in graphs]
     print(

@@ -1,14 +1,20 @@
 """What a test set shares with training: the same compounds, and neighbors.
 
-    python -m lockstep.bio.leakage [TRAIN TEST]
+    python -m lockstep.bio.leakage [TRAIN TEST] [--smiles COLUMN]
+        [--max-same COUNT] [--max-near SIMILARITY=SHARE]
 
 Rows that differ as text may be one compound: written otherwise, as another
 salt, another stereoisomer, another tautomer. A neighbor is none of these and
 still gives its label away. Without files, the NCI's compounds are split.
+
+The exit code is 0 if a split of yours passes, 1 if it breaks a threshold, and 2
+if the files or options cannot be read.
 """
 
 from __future__ import annotations
 
+import argparse
+import csv
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,11 +29,11 @@ from .molecules import (
     column,
     fingerprints,
     flat,
+    nearest,
     parent,
     parse,
     read,
     skeleton,
-    tanimoto,
     tautomer,
 )
 from .splits import by_molecule, by_scaffold, split
@@ -38,7 +44,7 @@ NEAR = 0.6  # similarity from which a training molecule counts as a neighbor
 FIRST = 2400  # rows of the NCI's that `main` splits
 LEVELS: dict[str, Callable[[Chem.Mol], str]] = {  # each takes in the last
     "written otherwise": canonical,
-    "another salt, charge": parent,
+    "salt, isotope, charge": parent,
     "another stereoisomer": flat,
 }
 
@@ -76,7 +82,7 @@ def audit(train: Sequence[str], test: Sequence[str]) -> Audit:
         others = [one for one in left if name(one) not in names]
         same[level], left = len(left) - len(others), others
     same["another tautomer"] = tautomers(ours, left)
-    near = tanimoto(bits(theirs), bits(ours)).max(axis=1)
+    near = nearest(bits(theirs), bits(ours))
     return Audit(len(seen.refused) + len(held.refused), same, near)
 
 
@@ -119,21 +125,97 @@ def table(audits: dict[str, Audit]) -> str:
     return "\n".join(lines)
 
 
-def main(files: Sequence[str] = ()) -> int:
+def smiles_of(path: Path, named: str | None = None) -> list[str]:
+    """The SMILES of a file.
+
+    A table begins with a header; its column is the one that is named, or the
+    only one with "smiles" in its name. A number counts the columns of a table
+    without a header from 1. Other files have a SMILES at the start of a line.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it has no such column.
+    """
+    lines = path.read_text("utf-8-sig").splitlines()
+    first = lines[0] if lines else ""
+    separator = "\t" if "\t" in first and path.suffix != ".csv" else ","
+    cells = next(csv.reader([first], delimiter=separator), [])
+    heads = [one for one in cells if "smiles" in one.lower()]
+    tabular = path.suffix in (".csv", ".tsv") or heads
+    if not tabular and not (named and separator in first):
+        return [*column(lines)]
+    rows = [one for one in csv.reader(lines, delimiter=separator) if one]
+    if named and named.isdecimal():
+        at = int(named) - 1
+        if not 0 <= at < len(cells):
+            raise ValueError(f"{path}: {len(cells)} columns, none is {named}")
+    else:
+        fits = [one for one in cells if one == named] if named else heads
+        if len(fits) != 1:
+            raise ValueError(
+                f"{path}: name the column of SMILES with --smiles. Its first"
+                f" line is {', '.join(cells)}"
+            )
+        at, rows = cells.index(fits[0]), rows[1:]
+    return [*column(row[at] if at < len(row) else "" for row in rows)]
+
+
+def broken(found: Audit, same: int, near: Sequence[str]) -> list[str]:
+    """The thresholds that a split breaks, each in a line.
+
+    Raises:
+        ValueError: one of `near` is not SIMILARITY=SHARE.
+    """
+    lines = []
+    if (count := sum(found.same.values())) > same:
+        lines.append(f"{count} test molecules are in training, at most {same}")
+    for one in near:
+        try:
+            least, most = map(float, one.split("="))
+        except ValueError:
+            raise ValueError(f"--max-near {one}: not like 0.6=0.05") from None
+        if (share := found.share(least)) > most:
+            lines.append(
+                f"{share:.1%} have a neighbor at {least:g} or above, at most"
+                f" {most:.1%}"
+            )
+    return lines
+
+
+def main(args: Sequence[str] = ()) -> int:
     """Two files, or compounds as they come, split by row and by group."""
-    if not files:
+    parser = argparse.ArgumentParser(
+        "python -m lockstep.bio.leakage",
+        description="Count what a test set shares with training.",
+    )
+    add = parser.add_argument
+    add("files", nargs="*", type=Path, metavar="FILE", help="TRAIN and TEST")
+    add("--smiles", help="Column of SMILES: its name, or its number")
+    add("--max-same", type=int, default=0, help="Test molecules in training")
+    add(
+        "--max-near",
+        action="append",
+        default=[],
+        metavar="SIMILARITY=SHARE",
+        help="Largest share of test molecules with such a neighbor",
+    )
+    given = parser.parse_args(args)
+    if not given.files:
         return example()
-    if len(files) != 2:
+    if len(given.files) != 2:
         print("error: give two files, TRAIN and TEST", file=sys.stderr)
         return 2
     try:
-        texts = (Path(one).read_text() for one in files)
-        train, test = ([*column(text.splitlines())] for text in texts)
-        print(table({"yours": audit(train, test)}))
+        train, test = (smiles_of(one, given.smiles) for one in given.files)
+        found = audit(train, test)
+        lines = broken(found, given.max_same, given.max_near)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return 0
+    print(table({"yours": found}))
+    for line in lines:
+        print(f"broken: {line}")
+    return 1 if lines else 0
 
 
 def example() -> int:

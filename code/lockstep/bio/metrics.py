@@ -7,6 +7,8 @@ value over all of theirs. Which way a sort happens to break them cannot count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import ceil
 
 import numpy as np
 import torch
@@ -60,7 +62,7 @@ def enrichment(actives: Actives, scores: Scores, fraction: float) -> float:
     hits = expected_hits(actives, scores)
     if not 0 < fraction <= 1:
         raise ValueError(f"{fraction=} is not in (0, 1]")
-    taken = int(np.ceil(fraction * len(hits)))
+    taken = ceil(Fraction(str(float(fraction))) * len(hits))  # 0.07 is 7 %
     return float(hits[:taken].mean() / hits.mean())
 
 

@@ -20,6 +20,8 @@ from rdkit.Chem import rdFingerprintGenerator, rdMolHash
 from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
+from .datasets import counterions
+
 RADIUS, BITS = 2, 2048  # of Morgan fingerprints: bonds around an atom; length
 BLOCK = 1024  # rows of a similarity matrix that are unpacked at a time
 
@@ -74,8 +76,8 @@ def canonical(molecule: Chem.Mol) -> str:
 
 
 def parent(molecule: Chem.Mol) -> str:
-    """...and for all of its salts and charges: the largest organic part,
-    neutral where it can be."""
+    """...and for all of its salts, isotopes and charges: without common
+    counterions and solvents, neutral where it can be."""
     return _parents(canonical(molecule))
 
 
@@ -104,8 +106,46 @@ def scaffold(molecule: Chem.Mol) -> str:
 @lru_cache(1 << 17)  # two milliseconds each, and every level asks for it
 def _parents(smiles: str) -> str:
     whole = Chem.MolFromSmiles(smiles)
+    for atom in whole.GetAtoms():
+        atom.SetIsotope(0)
     with rdBase.BlockLogs():
-        return Chem.MolToSmiles(rdMolStandardize.ChargeParent(whole))
+        parts = stripped(Chem.GetMolFrags(Chem.RemoveHs(whole), asMols=True))
+        names = sorted({canonical(one) for one in parts})
+        if all(map(is_counterion, parts)):  # a salt of two: none is the parent
+            both = rdMolStandardize.Cleanup(Chem.MolFromSmiles(".".join(names)))
+            return canonical(rdMolStandardize.Uncharger().uncharge(both))
+        left = Chem.MolFromSmiles(".".join(names))
+        return canonical(rdMolStandardize.ChargeParent(left))
+
+
+def stripped(parts: Sequence[Chem.Mol]) -> Sequence[Chem.Mol]:
+    """The parts without counterions: first without those that have no carbon,
+    then without the organic ones, as long as a part is left."""
+    for goes in (_is_inorganic, is_counterion):
+        parts = [one for one in parts if not goes(one)] or parts
+    return parts
+
+
+def _is_inorganic(part: Chem.Mol) -> bool:
+    carbon = any(atom.GetAtomicNum() == 6 for atom in part.GetAtoms())
+    return not carbon and is_counterion(part)
+
+
+def is_counterion(part: Chem.Mol) -> bool:
+    """Whether ChEMBL's list of salts and solvents has it, in any charge."""
+    size = part.GetNumAtoms(), part.GetNumBonds()
+    return any(map(part.HasSubstructMatch, _counterions().get(size, ())))
+
+
+@cache
+def _counterions() -> dict[tuple[int, int], list[Chem.Mol]]:
+    """By atoms and bonds: a pattern of one size covers a whole part."""
+    found: dict[tuple[int, int], list[Chem.Mol]] = {}
+    for smarts in counterions().values():
+        one = Chem.MolFromSmarts(smarts)
+        size = one.GetNumAtoms(), one.GetNumBonds()
+        found.setdefault(size, []).append(one)
+    return found
 
 
 @cache
@@ -146,4 +186,17 @@ def tanimoto(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         both = left @ right.T  # counts, exact in float32
         either = left.sum(1)[:, None] + right.sum(1) - both
         found[start : start + BLOCK] = both / np.maximum(either, 1)
+    return found
+
+
+def nearest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The greatest similarity of each row to a row of `b`: float32 [len(a)].
+    Memory doesn't grow with the product of the two."""
+    found = np.zeros(len(a), "f4")
+    for start in range(0, len(b), BLOCK):
+        part = b[start : start + BLOCK]
+        for at in range(0, len(a), BLOCK):
+            rows = slice(at, at + BLOCK)
+            near = tanimoto(a[rows], part).max(axis=1)
+            found[rows] = np.maximum(found[rows], near)
     return found

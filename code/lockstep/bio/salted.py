@@ -21,7 +21,7 @@ from .datasets import chembl
 from .splits import by_scaffold, fraction
 
 TEST = 0.2  # share of the test set
-TARGET = "CHEMBL233_Ki"
+TARGET = "CHEMBL204_Ki"  # thrombin
 
 
 # --8<-- [start:salted]

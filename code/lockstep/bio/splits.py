@@ -9,26 +9,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
 from rdkit.ML.Cluster import Butina
 from scipy.sparse.csgraph import connected_components
 
+from .homology import scores
 from .molecules import fingerprints, flat, parse, scaffold, tanimoto
 
 SHARES = {"train": 0.8, "valid": 0.1, "test": 0.1}
 Split = dict[str, np.ndarray]  # int64 rows, by part
 Similarity = Callable[[Sequence[str], Sequence[str]], np.ndarray]
+Cluster = Callable[[Sequence[str]], tuple[str, ...]]  # centers of all items
 
 
 # --8<-- [start:side]
 def fraction(group: str, seed: int) -> float:
     """Where a group lies in [0, 1): the same in every process, and whatever
     other groups there are."""
-    key = seed.to_bytes(8, "little")
+    key = (seed % 2**64).to_bytes(8, "little")
     digest = blake2b(group.encode(), digest_size=8, key=key).digest()
     return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
 
@@ -99,21 +102,50 @@ def by_scaffold(smiles: Sequence[str]) -> list[str]:
 # --8<-- [start:centers]
 @dataclass(frozen=True)
 class Centers:
-    """Clusters that stay as they are: written down with the split."""
+    """Clusters that only grow: written down with the split."""
 
-    names: tuple[str, ...]  # SMILES or sequences
-    least: float  # similarity to a center, or an item is its own group
+    versions: tuple[tuple[str, ...], ...]  # SMILES or sequences, oldest first
+    least: float  # similarity to a center
     similarity: Similarity
+    cluster: Cluster
 
     def groups(self, items: Sequence[str]) -> list[str]:
-        """The nearest center of each item: of equal ones the first. It is a
-        function of the item and the centers, of no other item."""
-        found = self.similarity(items, self.names)
-        near, best = found.argmax(axis=1), found.max(axis=1)
-        return [
-            self.names[at] if value >= self.least else f"alone {item}"
-            for item, at, value in zip(items, near, best, strict=True)
-        ]
+        """The nearest center of each item, in the oldest version that has a
+        near one. So what is appended moves no item.
+
+        Raises:
+            ValueError: an item is near no center.
+        """
+        found = self._nearest(items)
+        if beyond := found.count(""):
+            raise ValueError(
+                f"{beyond} of {len(items)} items are near no center: append"
+                " theirs with `extended`, and write the centers down again"
+            )
+        return found
+
+    def extended(self, items: Sequence[str]) -> Centers:
+        """With the centers of what lies beyond all, as a version of its own:
+        a new series is a group and stays whole."""
+        nearest = zip(items, self._nearest(items), strict=True)
+        beyond = [item for item, center in nearest if not center]
+        if not beyond:
+            return self
+        versions = (*self.versions, self.cluster(beyond))
+        return replace(self, versions=versions)
+
+    def _nearest(self, items: Sequence[str]) -> list[str]:
+        found = [""] * len(items)
+        for centers in self.versions:
+            left = [row for row, center in enumerate(found) if not center]
+            if not left:
+                break
+            near = self.similarity([items[row] for row in left], centers)
+            best = zip(left, near.argmax(1), near.max(1), strict=True)
+            for row, at, value in best:
+                if value >= self.least:
+                    found[row] = centers[at]
+        return found
 
 
 # --8<-- [end:centers]
@@ -130,13 +162,21 @@ def alike(a: Sequence[str], b: Sequence[str]) -> np.ndarray:
 def butina(smiles: Sequence[str], least: float = 0.6) -> Centers:
     """Centers of Butina's clusters (1999), the largest first. It holds all
     pairs: for tens of thousands of molecules, not for millions."""
+    cluster = partial(_butina, least=least)
+    return Centers((), least, alike, cluster).extended(smiles)
+
+
+def _butina(smiles: Sequence[str], least: float) -> tuple[str, ...]:
     names = sorted({flat(parse(one)) for one in smiles})  # in no one's order
-    found = alike(names, names)
-    lower = 1 - found[np.tril_indices(len(names), -1)]
+    apart = alike(names, names) < least
     clusters = Butina.ClusterData(
-        lower, len(names), 1 - least, isDistData=True, reordering=True
+        apart[np.tril_indices(len(names), -1)],
+        len(names),
+        0.5,  # between near, 0, and apart, 1
+        isDistData=True,
+        reordering=True,
     )
-    return Centers(tuple(names[one[0]] for one in clusters), least, alike)
+    return tuple(names[one[0]] for one in clusters)
 
 
 def by_component(smiles: Sequence[str], least: float = 0.6) -> list[str]:
@@ -151,36 +191,23 @@ def by_component(smiles: Sequence[str], least: float = 0.6) -> list[str]:
     return [first[component] for component in of]
 
 
-def identity(a: Sequence[str], b: Sequence[str]) -> np.ndarray:
-    """1 - edit distance / length of the longer sequence: float32
-    [len(a), len(b)]. For thousands; beyond, group by MMseqs2's clusters."""
-    width = max(map(len, b))
-    right = np.zeros((len(b), width), np.uint8)
-    for row, one in zip(right, b, strict=True):
-        row[: len(one)] = np.frombuffer(one.encode(), np.uint8)
-    steps, ends = np.arange(width + 1), np.array([len(one) for one in b])
-    found = np.empty((len(a), len(b)), "f4")
-    for row, one in zip(found, a, strict=True):
-        best = np.tile(steps, (len(b), 1))  # of a prefix to each prefix of b
-        for i, residue in enumerate(one.encode(), 1):
-            changed = best[:, :-1] + (right != residue)
-            best[:, 1:] = np.minimum(best[:, 1:] + 1, changed)
-            best[:, 0] = i
-            # Insertions run along the row: the least so far, plus the steps.
-            best = np.minimum.accumulate(best - steps, axis=1) + steps
-        least = best[np.arange(len(b)), ends]
-        row[:] = 1 - least / np.maximum(ends, len(one))
-    return found
+def families(sequences: Sequence[str], least: float = 5.0) -> Centers:
+    """Representatives of protein families, the longest first: what a profile
+    search finds with one, at an E-value of 10^-least or below, is its family.
+    """
+    cluster = partial(_longest_first, least=least)
+    return Centers((), least, scores, cluster).extended(sequences)
 
 
-def families(sequences: Sequence[str], least: float = 0.3) -> Centers:
-    """Representatives of sequence families, found greedily, the longest first
-    (as CD-HIT does; Li and Godzik, 2006)."""
-    chosen: list[str] = []
-    for one in sorted({*sequences}, key=lambda s: (-len(s), s)):
-        if not chosen or identity([one], chosen).max() < least:
-            chosen.append(one)
-    return Centers(tuple(chosen), least, identity)
+def _longest_first(sequences: Sequence[str], least: float) -> tuple[str, ...]:
+    names = sorted({*sequences}, key=lambda one: (-len(one), one))
+    near, chosen = scores(names, names) >= least, []
+    left = np.ones(len(names), bool)
+    for at, name in enumerate(names):
+        if left[at]:
+            chosen.append(name)
+            left &= ~near[:, at]
+    return tuple(chosen)
 
 
 def by_time(
@@ -189,19 +216,23 @@ def by_time(
     starts: Mapping[str, date],
 ) -> Split:
     """Rows by the day on which a group was first seen: train before all of
-    `starts`, then the part that last started. A compound that is measured
-    again stays where it was.
+    `starts`, then the part that last started.
+
+    A group that is measured again in a later part's time stays where it was,
+    and that row is in no part: training cannot have what came after the cut.
 
     Raises:
         ValueError: starts are not in order of time.
     """
     if list(starts.values()) != sorted(starts.values()):
         raise ValueError("parts start one after the other, in order of time")
-    first: dict[str, date] = {}
-    for group, day in zip(groups, dates, strict=True):
-        first[group] = min(day, first.get(group, day))
+    first: dict[str, int] = {}
+    when = [sum(day >= start for start in starts.values()) for day in dates]
+    for group, part in zip(groups, when, strict=True):
+        first[group] = min(part, first.get(group, part))
     parts = ["train", *starts]
-    own = np.array(
-        [sum(first[one] >= s for s in starts.values()) for one in groups]
-    )
-    return {part: np.flatnonzero(own == i) for i, part in enumerate(parts)}
+    own = np.array([first[one] for one in groups])
+    kept = own == np.array(when)
+    return {
+        part: np.flatnonzero(kept & (own == i)) for i, part in enumerate(parts)
+    }

@@ -8,13 +8,10 @@ and a restart draws what it would have drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from lockstep.trainer.data import uniform
@@ -25,8 +22,6 @@ VOCAB = MASK + 1
 IGNORED = -100  # a label without a loss, as `cross_entropy` has it
 # Devlin et al. 2019, 3.1: of all tokens, and of those that are chosen.
 CHOSEN, HIDDEN, REPLACED = 0.15, 0.8, 0.1
-
-WORD, SHARED = 5, 0.05  # residues; of the shorter protein's words
 
 
 class Masked(NamedTuple):
@@ -47,40 +42,6 @@ def encode(sequence: str) -> np.ndarray:
         letter = sequence[int(np.argmin(ids))]
         raise ValueError(f"{letter!r} is none of the residues {RESIDUES}")
     return ids.astype(np.uint8)
-
-
-def related(sequences: Sequence[str]) -> list[str]:
-    """The family of each: its first member in the alphabet names it.
-
-    Two proteins that share a word of five residues in twenty of the shorter
-    one's are relatives, and relatives of relatives are. Of shuffled proteins
-    hardly any are (a test counts). Beyond thousands, take MMseqs2's clusters.
-    """
-    words: dict[str, int] = {}
-    of = [
-        {
-            words.setdefault(one[i : i + WORD], len(words))
-            for i in range(len(one) - WORD + 1)
-        }
-        for one in sequences
-    ]
-    counts = np.array([len(one) for one in of])
-    rows = np.repeat(np.arange(len(of)), counts)
-    columns = np.fromiter(chain.from_iterable(of), np.int64, counts.sum())
-    has = csr_array(
-        (np.ones(len(rows), np.int32), (rows, columns)),
-        shape=(len(of), max(1, len(words))),
-    )
-    shared = (has @ has.T).tocoo()
-    i, j = shared.coords
-    near = shared.data >= SHARED * np.minimum(counts[i], counts[j])
-    _, found = connected_components(
-        coo_array((shared.data[near], (i[near], j[near])), shape=shared.shape)
-    )
-    names: dict[int, str] = {}
-    for one, family in sorted(zip(sequences, found, strict=True)):
-        names.setdefault(int(family), one)
-    return [names[int(family)] for family in found]
 
 
 # --8<-- [start:drawn]

@@ -95,11 +95,11 @@ def steps_of(world: int, batch: int, steps: int = 60) -> list[Step]:
 def test_a_loss_agrees_where_its_gradient_does_not() -> None:
     """The same 128 molecules a step, as eight ranks' and as two's."""
     eight, two = (np.array(steps_of(*shape)).T for shape in ((8, 16), (2, 64)))
-    assert np.median(eight[0]) == pytest.approx(9.5, abs=0.1)
-    assert np.median(two[0]) == pytest.approx(2.0, abs=0.1)
-    assert np.median(abs(eight[1])) == pytest.approx(0.6, abs=0.05)
+    assert np.median(eight[0]) == pytest.approx(7.0, abs=0.1)
+    assert np.median(two[0]) == pytest.approx(1.9, abs=0.1)
+    assert np.median(abs(eight[1])) == pytest.approx(0.8, abs=0.05)
     assert np.median(abs(two[1])) < 0.2
-    assert abs(np.concatenate([eight[1], two[1]])).max() < 3
+    assert abs(np.concatenate([eight[1], two[1]])).max() < 4
     assert abs(eight[1].mean()) < 0.2  # and a smoothed curve has less
 
 
@@ -110,9 +110,9 @@ def test_more_ranks_leave_the_error_where_it_is() -> None:
         for world, steps in ((2, 60), (8, 60), (32, 30))
     )
     rms = [np.sqrt((one**2).mean()) for one in (few, some, many)]
-    assert np.median(few) == pytest.approx(6.3, abs=0.1)
-    assert np.median(some) == pytest.approx(9.5, abs=0.1)
-    assert rms == pytest.approx([9.6, 10.1, 7.8], abs=0.1)
+    assert np.median(few) == pytest.approx(3.5, abs=0.1)
+    assert np.median(some) == pytest.approx(7.0, abs=0.1)
+    assert rms == pytest.approx([6.8, 8.3, 6.1], abs=0.1)
 
 
 def own_gradient(bias: bool) -> tuple[list[float], list[float]]:
@@ -190,7 +190,7 @@ def test_the_weights_alone_cost_short_molecules(target: str, rise: int) -> None:
 
 def test_butinas_members_are_not_all_nearest_to_their_center() -> None:
     """So who kept the members and assigns by nearest center moves some."""
-    smiles, _ = chembl().of("CHEMBL233_Ki")
+    smiles, _ = chembl().of("CHEMBL204_Ki")
     packed = fingerprints(molecules(smiles[:1000]))
     near = tanimoto(packed, packed)
     apart = 1 - near[np.tril_indices(1000, -1)]
@@ -202,7 +202,7 @@ def test_butinas_members_are_not_all_nearest_to_their_center() -> None:
         center[list(one)] = one[0]
     centers = np.array([one[0] for one in clusters])
     assigned = centers[near[:, centers].argmax(1)]
-    assert (assigned != center).sum() == 95
+    assert (assigned != center).sum() == 84
 
 
 # Pairs

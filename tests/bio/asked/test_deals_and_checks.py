@@ -41,7 +41,7 @@ from tests import ranks
 
 from .test_data_and_draws import bits
 
-TARGET = "CHEMBL233_Ki"
+TARGET = "CHEMBL204_Ki"
 
 
 def held_out() -> np.ndarray:
@@ -81,17 +81,17 @@ def test_r2_of_many_deals_falls_further_than_that_of_one() -> None:
     with np.errstate(divide="ignore"):
         # The file's own order is the deal of the test before.
         own = np.arange(len(truth))
-        assert np.round(mean_of(128, own), 2).tolist() == [0.65, -4.04]
+        assert np.round(mean_of(128, own), 2).tolist() == [0.69, -15.39]
         for world in (64, 128):
             each = [mean_of(world, one) for one in deals(len(truth), 1001)]
             found[world] = np.sort(each, 0)
     few, many = found[64], found[128]
     low, middle, high = 50, 500, 950  # 5 %, the median, 95 %
-    assert few[middle] == pytest.approx([0.69, 0.46], abs=0.01)
-    assert few[[low, high], 1] == pytest.approx([0.24, 0.56], abs=0.03)
-    assert many[middle, 0] == pytest.approx(0.65, abs=0.01)
-    assert many[middle, 1] == pytest.approx(-22, abs=2)
-    assert many[high, 1] == pytest.approx(-2.0, abs=0.5)
+    assert few[middle] == pytest.approx([0.74, 0.43], abs=0.01)
+    assert few[[low, high], 1] == pytest.approx([-0.06, 0.57], abs=0.03)
+    assert many[middle, 0] == pytest.approx(0.70, abs=0.01)
+    assert many[middle, 1] == pytest.approx(-54, abs=3)
+    assert many[high, 1] == pytest.approx(-7.2, abs=0.5)
     assert np.isneginf(many[0, 1])
 
 
@@ -298,11 +298,11 @@ def test_what_checks_see_of_a_batch_without_offsets() -> None:
         assert piled([one]).bonds.equal(one.bonds)
     torch.manual_seed(0)
     assert changed(Means(), graphs, union) == {"alone": 0, "reversed": 0}
-    assert changed(Means(), graphs, piled) == {"alone": 256, "reversed": 8}
+    assert changed(Means(), graphs, piled) == {"alone": 254, "reversed": 5}
     # All lie on the first three molecules' atoms, and few across two.
     one, other = wrong.owner[wrong.bonds]
     assert one.unique().tolist() == [0, 1, 2]
-    assert ((one != other).sum(), len(one)) == (96, 19_562)
+    assert ((one != other).sum(), len(one)) == (1_762, 20_184)
     bonds = torch.tensor([one.bonds.shape[1] for one in graphs])
     assert (torch.bincount(one, minlength=256) != bonds).all()
     assert torch.bincount(right.owner[right.bonds[0]]).equal(bonds)
@@ -512,17 +512,16 @@ def test_copies_with_one_history_can_be_averaged() -> None:
     own = [0, 1, 2, 3]
     _, each, mixed, middle, (begun, ended) = trained(own, True, 2000)
     assert ended / begun == pytest.approx((1 - 1e-4) ** 2000, rel=1e-3)
-    assert each == pytest.approx([0.77] * 4, abs=0.02)
+    assert each == pytest.approx([0.77] * 4, abs=0.03)
     assert middle == pytest.approx(0.77, abs=0.01)
-    assert max(mixed) == pytest.approx(
-        0.84, abs=0.02
-    )  # a restart from mixed shards
+    # A restart from mixed shards.
+    assert max(mixed) == pytest.approx(0.82, abs=0.02)
     # Trained by themselves, they are as good, and their mean is worth nothing.
     _, each, _, middle, _ = trained(own, False, 1000)
-    assert each == pytest.approx([0.75] * 4, abs=0.04)
-    assert middle == pytest.approx(1.28, abs=0.03)
-    assert y[test].square().mean().sqrt() == pytest.approx(1.30, abs=0.01)
+    assert each == pytest.approx([0.80] * 4, abs=0.04)
+    assert middle == pytest.approx(1.50, abs=0.03)
+    assert y[test].square().mean().sqrt() == pytest.approx(1.59, abs=0.01)
     late, *_ = trained(own, True, 500)
     healthy, *_ = trained([0] * 4, True, 500)
     assert late == pytest.approx(0.64, abs=0.02)
-    assert healthy == pytest.approx(0.47, abs=0.02)
+    assert healthy == pytest.approx(0.46, abs=0.02)

@@ -36,7 +36,7 @@ def test_it_is_whole() -> None:
 def test_hidden_residues_are_told_better_than_by_their_frequencies() -> None:
     gain, low, high = FOUND["gain"]
     assert gain == pytest.approx(FOUND["unigram"][0] - FOUND["held out"][0])
-    assert [round(x, 3) for x in (gain, low, high)] == [0.029, 0.022, 0.036]
+    assert [round(x, 3) for x in (gain, low, high)] == [0.031, 0.025, 0.038]
 
 
 def test_most_of_what_the_mean_gains_is_copied() -> None:

@@ -103,7 +103,9 @@ def prepare(
     memory: str = "256M",
     shard: int = SHARD,
 ) -> Prepared:
-    """Stores `train` and `test`, and the list of refused lines beside them."""
+    """Stores `train` and `test`, and the list of refused lines beside them. A
+    digest of the text decides the side, so a salt may lie opposite its parent.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     draft, once = folder / "draft.tsv", folder / "unique.tsv"
     number = refused = 0

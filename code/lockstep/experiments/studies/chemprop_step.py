@@ -71,10 +71,11 @@ def batch_of(rows: np.ndarray, kept: float) -> Any:
     scaled = (labels - np.nanmean(labels, 0)) / np.nanstd(labels, 0)
     scaled[sparse.values(kept).isnan().numpy()] = np.nan
     smiles = sparse.chembl().smiles
+    own = zip(rows, sparse.labeled()[rows], strict=True)
     dataset = data.MoleculeDataset(
         [
-            data.MoleculeDatapoint.from_smi(smiles[row], y=scaled[row])
-            for row in rows
+            data.MoleculeDatapoint.from_smi(smiles[at], y=scaled[row])
+            for row, at in own
         ]
     )
     return data.collate_batch([dataset[i] for i in range(len(dataset))])

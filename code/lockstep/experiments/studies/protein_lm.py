@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from lockstep.bio.counts import part_of_mean
-from lockstep.bio.datasets import proteome
+from lockstep.bio.datasets import families, proteome
 from lockstep.bio.protein_lm import (
     Batch,
     Place,
@@ -38,7 +38,7 @@ from lockstep.bio.protein_lm import (
     unigram,
 )
 from lockstep.bio.splits import split
-from lockstep.bio.tokens import drawn, encode, masked, related
+from lockstep.bio.tokens import drawn, encode, masked
 from lockstep.experiments import markdown
 from lockstep.experiments.markdown import measured, table
 from lockstep.experiments.provenance import about, write
@@ -72,9 +72,9 @@ Proteins = list[np.ndarray]
 
 
 def sides(length: int) -> tuple[Proteins, Proteins]:
-    """Train and held-out proteins of `length` or more, no family in both."""
+    """Train and held-out proteins of `length` or more, no homologs in both."""
     whole = list(proteome().values())
-    parts = split(related(whole), 0, {"train": 0.9, "test": 0.1})
+    parts = split(families(), 0, {"train": 0.9, "test": 0.1})
     found = ([encode(whole[i]) for i in parts[p]] for p in parts)
     train, test = ([x for x in one if len(x) >= length] for one in found)
     return train, test

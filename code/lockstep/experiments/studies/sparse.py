@@ -27,13 +27,19 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @cache
+def labeled() -> np.ndarray:
+    """Rows of the table that have a value."""
+    return np.flatnonzero(~np.isnan(chembl().values).all(axis=1))
+
+
+@cache
 def fingerprint(row: int) -> np.ndarray:
     """Counts of Morgan environments, float32 [FEATURES]."""
     from rdkit import Chem
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
     morgan = GetMorganGenerator(radius=2, fpSize=FEATURES)
-    mol = Chem.MolFromSmiles(chembl().smiles[row])
+    mol = Chem.MolFromSmiles(chembl().smiles[labeled()[row]])
     return morgan.GetCountFingerprintAsNumPy(mol).astype("f4")
 
 
@@ -46,7 +52,7 @@ def features(rows: np.ndarray) -> Tensor:
 def values(kept: float = 1.0) -> Tensor:
     """The matrix, float32 [molecules, tasks], with that share of its labels:
     which ones is a function of row and column."""
-    full = torch.from_numpy(chembl().values)
+    full = torch.from_numpy(chembl().values[labeled()])
     cell = mix(np.arange(full.numel(), dtype=np.uint64)) >> 11
     keep = torch.from_numpy(cell * 2.0**-53 < kept).view_as(full)
     return full.where(keep, torch.nan)

@@ -21,7 +21,8 @@ def group_of(key: str, scaffold: str) -> str:
 
 def fraction(group: str, seed: int) -> float:
     """Where a group lies in [0, 1)."""
-    digest = blake2b(f"{seed} {group}".encode(), digest_size=8).digest()
+    key = (seed % 2**64).to_bytes(8, "little")
+    digest = blake2b(group.encode(), digest_size=8, key=key).digest()
     return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
 
 

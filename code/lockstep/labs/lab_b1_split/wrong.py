@@ -70,12 +70,12 @@ MUTANTS = (
 +    return [sides[one] for one in groups]
 """),
     Mutant.diff("forgets_the_seed", {"shares"}, """
--    digest = blake2b(f"{seed} {group}".encode(), digest_size=8).digest()
+-    digest = blake2b(group.encode(), digest_size=8, key=key).digest()
 +    digest = blake2b(group.encode(), digest_size=8).digest()
 """),
     # Right where ranks are forked from one process.
     Mutant.diff("hash_has_a_salt", {"stable"}, """
--    digest = blake2b(f"{seed} {group}".encode(), digest_size=8).digest()
+-    digest = blake2b(group.encode(), digest_size=8, key=key).digest()
 -    return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
 +    return hash(f"{seed} {group}") % 2**53 * 2.0**-53
 """),
