@@ -1,5 +1,6 @@
 """What the chapter on sharding says of FSDP2, run on gloo ranks."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from lockstep.experiments.demos.sharded import (
     sharded_step,
     stack,
 )
+from lockstep.instruments.memory import Memory
 from lockstep.instruments.traffic import Call, Traffic
 from lockstep.trainer.process import joined
 from tests import ranks
@@ -223,6 +225,36 @@ def test_a_gradient_is_held_until_the_next_layers_is_complete(
     parameter reduced in fp32, 2 in bf16. The first layer finds none."""
     for dtype, (_, held) in by_dtype.items():
         assert held == [0] + [dtype.itemsize] * (LAYERS - 1)
+
+
+def whole_forward() -> list[float]:
+    """The weights that live while each layer's forward pass runs, over those of
+    a layer. Each gathers the next one before it runs."""
+    model = stack()
+    for layer in [*model, model]:
+        fully_shard(layer, mesh=mesh())
+    layers: list[Any] = list(model)
+    for layer, following in pairwise(layers):
+        layer.set_modules_to_forward_prefetch([following])
+    held: list[float] = []
+    with torch.no_grad():
+        model(torch.ones(1, WIDTH))  # the first pass sets up
+        with Memory() as memory:
+            for layer in layers:
+                layer.register_forward_pre_hook(
+                    lambda *_: held.append(memory.live / (4 * WIDTH**2))
+                )
+            model(torch.ones(1, WIDTH))
+    return held
+
+
+def test_the_forward_pass_holds_three_layers_whole() -> None:
+    """A gather fills a buffer, and FSDP2 copies the weights out of it. It keeps
+    that buffer until the next layer's copy. So while a layer runs, it, its
+    buffer and the next one's live; of the last, which has no next one, two."""
+    for held in ranks.run_ranks(2, grouped, whole_forward):
+        expected = [3] * (LAYERS - 1) + [2]
+        assert held == pytest.approx(expected, abs=0.1)
 
 
 def tied() -> list[str]:

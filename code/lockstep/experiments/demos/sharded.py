@@ -52,6 +52,7 @@ def sharded_step(parts: list[Tensor], x: Tensor, y: Tensor) -> None:
         gradient = gradient @ weight
         del weight
         part -= RATE * averaged(of_weight)  # the optimizer: on the shard
+        del of_weight
 
 
 def gathered(part: Tensor) -> Tensor:
