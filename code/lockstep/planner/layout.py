@@ -29,7 +29,8 @@ MODEL = "this planner's model"
 # second that NCCL's rings achieve one way, in its node and for a network card.
 # Over the 450 GB/s of an H100's NVLink it is 370 (NVIDIA/nccl-tests#212), over
 # an A100's 300 it is 235, over four nodes with 8 x 50 GB/s each 365 (both
-# Bekman, ml-engineering, network). An A100's card is taken at the same share.
+# Bekman, ml-engineering, network), as in one node, so a card may reach more.
+# An A100's card is taken at the same share.
 HARDWARE: dict = {
     "a100": {
         "peak_flops": 312e12,
