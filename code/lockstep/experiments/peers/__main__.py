@@ -8,14 +8,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 
 from lockstep.exam.adapter import Launch, load
+from lockstep.exam.bench import ExamError
 from lockstep.exam.examine import Exam, examine
-from lockstep.exam.questions import BY_ID, current
+from lockstep.exam.questions import BY_ID, Result, Verdict, current
 from lockstep.exam.report import Streamed, conclusion
 from lockstep.experiments.peers import tables
 from lockstep.experiments.provenance import about, gpu, write
@@ -49,6 +51,7 @@ ON_GPU = {"gpu", "gpu-mended"}
 # The exam stops a launch's processes for moments to kill it between two files,
 # and it cannot stop a fork of another process.
 COLD = frozenset({"kill-during-save"})
+START = 30  # seconds in which the ranks of a cold launch meet
 
 
 def run(
@@ -162,19 +165,25 @@ def examined(
     folder = (FOLDER / name).resolve()
     asked = only or frozenset(BY_ID)
 
-    def held(python: str, only: frozenset[str]) -> Exam:
-        launch = Launch(Path(), ranks=ranks, python=python)
+    def held(launch: Launch, only: frozenset[str]) -> Exam:
         exam = examine(load(adapter), folder, launch, only, Streamed(print))
         print(conclusion(exam))
         return exam
 
+    launch = Launch(Path(), ranks=ranks, python=python)
+    slow = replace(launch, python=cold, timeout_seconds=START)
     if cold and asked <= COLD:
-        python = cold
+        launch, python = slow, cold
     if not cold or asked <= COLD or not asked & COLD:
-        return without_paths(held(python, only).as_json(), folder, python)
-    exam, rest = held(python, asked - COLD), held(cold, asked & COLD)
-    exam.seconds += rest.seconds
-    results = rest.results | exam.results
+        return without_paths(held(launch, only).as_json(), folder, python)
+    exam = held(launch, asked - COLD)
+    try:
+        rest = held(slow, asked & COLD)
+        exam.seconds += rest.seconds
+        results = rest.results | exam.results
+    except ExamError as error:
+        why = Verdict("not run", str(error))
+        results = exam.results | {n: Result(BY_ID[n], why) for n in COLD}
     exam.results = {name: results[name] for name in BY_ID if name in results}
     found = without_paths(exam.as_json(), folder, python)
     return without_paths(found, folder, cold)
