@@ -141,3 +141,13 @@ def test_a_sound_variant_fits_its_loop(variant: Variant) -> None:
     for module, source in variant.sources.items():
         assert source != source_of(module)
         compile(source, module, "exec")
+
+
+def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:
+    """A trainer that starts its ranks by itself is one process at first."""
+    path = tmp_path / "alone.py"
+    path.write_text("import os, sys\nprint(sys.argv[1:], os.getpid())")
+    process = starter({})(["python", str(path), "--steps", "3"], {})
+    said = process.stdout.read().decode()
+    assert process.wait() == 0
+    assert said == f"['--steps', '3'] {process.pid}\n"

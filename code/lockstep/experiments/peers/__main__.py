@@ -21,6 +21,7 @@ from lockstep.exam.questions import BY_ID, Result, Verdict, current
 from lockstep.exam.report import Streamed, conclusion
 from lockstep.experiments.peers import tables
 from lockstep.experiments.provenance import about, gpu, write
+from lockstep.experiments.resume_mutants.forked import starter
 
 HOME = Path(__file__).parent
 EXAMPLES = HOME.parents[1] / "examples"
@@ -156,6 +157,7 @@ def examined(
     only: frozenset[str] = frozenset(),
     on_gpu: bool = False,
     cold: str = "",
+    start: Callable[[list[str], dict[str, str]], Any] | None = None,
 ) -> dict[str, Any]:
     """The answers, also on the terminal. On the CPU even where there are GPUs,
     unless `on_gpu`."""
@@ -166,7 +168,8 @@ def examined(
     asked = only or frozenset(BY_ID)
 
     def held(launch: Launch, only: frozenset[str]) -> Exam:
-        exam = examine(load(adapter), folder, launch, only, Streamed(print))
+        trainer = replace(load(adapter), start=start)
+        exam = examine(trainer, folder, launch, only, Streamed(print))
         print(conclusion(exam))
         return exam
 
@@ -220,13 +223,13 @@ def versions(home: Path, python: str) -> dict[str, str]:
     return {"Python": number, **dict(zip(names, rest, strict=True))}
 
 
-def faults(only: tuple[str, ...] = (), cold: str = "") -> int:
+def faults(only: tuple[str, ...] = ()) -> int:
     """Examine the trainers of `broken` with each of their faults, and sound
     variants, on all questions, and write down which they fail: three hours.
+    Ranks are forks that have torch loaded.
 
     Args:
         only: these variants; what was recorded of the others stays.
-        cold: as for `run`.
     """
     home, path = HOME / "broken", HOME / "faults.json"
     found = json.loads(path.read_text()) if only else {}
@@ -236,7 +239,7 @@ def faults(only: tuple[str, ...] = (), cold: str = "") -> int:
         print(f"--- {name}", flush=True)
         one = told[name]
         os.environ["LOCKSTEP_FAULT"] = one.name
-        exam = examined(one.adapter, sys.executable, 2, cold=cold)
+        exam = examined(one.adapter, sys.executable, 2, start=starter({}))
         found.setdefault("faults", {})[name] = {
             "failed": [
                 q["id"]

@@ -202,10 +202,14 @@ def starter(
     sources: Mapping[str, str],
 ) -> Callable[[list[str], dict[str, str]], Process]:
     """Return what starts a command `python -m torch.distributed.run …
-    --nproc-per-node N SCRIPT …` in forks, with these changed sources."""
+    --nproc-per-node N SCRIPT …` or `python SCRIPT …` in forks, with these
+    changed sources."""
     preload()
 
     def start(words: list[str], env: dict[str, str]) -> Process:
+        if "--nproc-per-node" not in words:
+            _, path, *rest = words
+            return Process(lambda: script(path, rest, sources), env)
         at = words.index("--nproc-per-node") + 1
         ranks, path, *rest = int(words[at]), *words[at + 1 :]
         return Process(
