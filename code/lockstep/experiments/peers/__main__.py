@@ -75,7 +75,8 @@ def run(
         revision: of the code, where it is no checkout.
         cold: the interpreter for questions where the exam has to stop
             processes, if `python` is one whose launches are forks, as those of
-            `lockstep.site.verify.warm` are.
+            `lockstep.site.verify.warm` are; `fork` for forks of this process,
+            which then has the peer's packages.
     """
     home = HOME / peer
     if ON_GPU & {*parts} and not gpu():
@@ -167,7 +168,7 @@ def examined(
     folder = (FOLDER / name).resolve()
     asked = only or frozenset(BY_ID)
 
-    def held(launch: Launch, only: frozenset[str]) -> Exam:
+    def held(launch: Launch, only: frozenset[str], start: Any = start) -> Exam:
         trainer = replace(load(adapter), start=start)
         exam = examine(trainer, folder, launch, only, Streamed(print))
         print(conclusion(exam))
@@ -175,13 +176,15 @@ def examined(
 
     launch = Launch(Path(), ranks=ranks, python=python)
     slow = replace(launch, python=cold, timeout_seconds=START)
+    forks = starter({}) if cold == "fork" else start
     if cold and asked <= COLD:
-        launch, python = slow, cold
+        launch, python, start = slow, cold, forks
     if not cold or asked <= COLD or not asked & COLD:
-        return without_paths(held(launch, only).as_json(), folder, python)
+        exam = held(launch, only, start)
+        return without_paths(exam.as_json(), folder, python)
     exam = held(launch, asked - COLD)
     try:
-        rest = held(slow, asked & COLD)
+        rest = held(slow, asked & COLD, forks)
         exam.seconds += rest.seconds
         results = rest.results | exam.results
     except ExamError as error:
