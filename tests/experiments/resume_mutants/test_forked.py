@@ -151,3 +151,20 @@ def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:
     said = process.stdout.read().decode()
     assert process.wait() == 0
     assert said == f"['--steps', '3'] {process.pid}\n"
+
+
+def test_a_module_runs_in_forks() -> None:
+    """As with `torchrun -m MODULE`, on each rank."""
+    words = [
+        "python",
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "this",
+    ]
+    process = starter({})(words, {})
+    said = process.stdout.read().decode()
+    assert process.wait() == 0
+    assert said.count("Beautiful is better than ugly.") == 2

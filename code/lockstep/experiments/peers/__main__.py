@@ -259,13 +259,12 @@ def faults(only: tuple[str, ...] = ()) -> int:
     return 0
 
 
-def examples(only: tuple[str, ...] = (), cold: str = "") -> int:
-    """Examine the examples, each in the environment of the library that it
-    uses, and write down what they fail.
+def examples(only: tuple[str, ...] = ()) -> int:
+    """Examine the examples, and write down what they fail. Ranks are forks that
+    have torch loaded, and this environment must have Accelerate and Lightning.
 
     Args:
         only: these; what was recorded of the others stays.
-        cold: as for `run`.
     """
     path = HOME / "examples.json"
     found = json.loads(path.read_text()) if only and path.exists() else {}
@@ -274,10 +273,8 @@ def examples(only: tuple[str, ...] = (), cold: str = "") -> int:
         name = adapter.stem.removesuffix("_exam")
         if only and name not in only:
             continue
-        theirs = FOLDER.resolve() / name.partition("_")[0] / "bin/python"
-        python = str(theirs) if theirs.exists() else sys.executable
         print(f"--- {name}", flush=True)
-        exam = examined(adapter, python, 2, cold=cold)
+        exam = examined(adapter, sys.executable, 2, start=starter({}))
         answers = {q["id"]: q["answer"] for q in exam["questions"]}
         found[name] = {
             "answers": answers,
