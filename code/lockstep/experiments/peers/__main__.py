@@ -175,8 +175,9 @@ def examined(
         return exam
 
     launch = Launch(Path(), ranks=ranks, python=python)
-    slow = replace(launch, python=cold, timeout_seconds=START)
     forks = starter({}) if cold == "fork" else start
+    cold = python if cold == "fork" else cold
+    slow = replace(launch, python=cold, timeout_seconds=START)
     if cold and asked <= COLD:
         launch, python, start = slow, cold, forks
     if not cold or asked <= COLD or not asked & COLD:
