@@ -144,9 +144,13 @@ def test_a_sound_variant_fits_its_loop(variant: Variant) -> None:
 
 
 def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:
-    """A trainer that starts its ranks by itself is one process at first."""
+    """A trainer that starts its ranks by itself is one process at first. It may
+    import what lies next to it."""
     path = tmp_path / "alone.py"
-    path.write_text("import os, sys\nprint(sys.argv[1:], os.getpid())")
+    (tmp_path / "beside_it.py").write_text("")
+    path.write_text(
+        "import os, sys, beside_it\nprint(sys.argv[1:], os.getpid())"
+    )
     process = starter({})(["python", str(path), "--steps", "3"], {})
     said = process.stdout.read().decode()
     assert process.wait() == 0

@@ -200,6 +200,7 @@ def script(path: str, words: list[str], sources: Mapping[str, str]) -> int:
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__file__ = path
     sys.argv = [path, *words]
+    sys.path.insert(0, str(Path(path).parent))
     exec(compile(text, path, "exec", dont_inherit=True), main.__dict__)
     return 0
 
