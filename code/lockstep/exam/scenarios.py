@@ -254,7 +254,8 @@ def kill(b: Bench) -> Verdicts:
     """In two epochs. The first step is drawn from those that neither save nor
     follow a save, since a save in the background takes a moment; nor come after
     one at an epoch's end, which `boundary` asks, if there are others. The
-    second one is the last step of the run."""
+    second one is the last but one of the run: after the last, some rank may be
+    saving already."""
     every, last = b.launch.save_every, b.launch.steps
     at = [
         k
@@ -263,7 +264,7 @@ def kill(b: Bench) -> Verdicts:
     ]
     drawn = Random(b.launch.seed).choice(at)
     first = b.begun(Act(drawn, "kill"))
-    second = b.run(Act(last - drawn // every * every, "kill"))
+    second = b.run(Act(last - 1 - drawn // every * every, "kill"))
     ends = [first, second, b.run()]
     return {"kill": same_end(b, b.undisturbed(), ends, 1)}
 
