@@ -558,6 +558,10 @@ def test_sigterm_is_sent_three_times(tmp_path: Path) -> None:
     before = [act.before for asked in b.asked for act in asked["acts"]]
     assert before == [0, 2, 0]
     assert {asked["micro_batch"] for asked in b.asked} == {4}
+    lacks = {"micro-batch": "it does not accumulate gradients"}
+    b.adapter, b.asked = replace(b.adapter, lacks=lacks), []
+    scenarios.sigterm(b)
+    assert not any("micro_batch" in asked for asked in b.asked)
 
 
 def test_weights_that_follow_a_step_are_not_held_against_it(

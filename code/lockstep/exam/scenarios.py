@@ -629,7 +629,8 @@ def accumulating(b: Bench) -> tuple[dict[str, Any], int]:
     if len(passes) > 1:
         return {}, len(passes)
     share = b.launch.global_batch // b.launch.ranks
-    if share > 1 and reads(b.adapter, b.launch, "micro_batch"):
+    can = "micro-batch" not in b.adapter.lacks
+    if can and share > 1 and reads(b.adapter, b.launch, "micro_batch"):
         return {"micro_batch": share // 2}, 2
     return {}, 0
 
