@@ -12,6 +12,7 @@ import pytest
 from lockstep.exam import scenarios
 from lockstep.exam.adapter import Adapter, Launch
 from lockstep.exam.bench import Bench, ExamError
+from lockstep.exam.comparison import differences
 from lockstep.exam.launching import Act, Ended
 from lockstep.exam.lineage import lineage
 from lockstep.exam.questions import Verdict
@@ -562,6 +563,28 @@ def test_sigterm_is_sent_three_times(tmp_path: Path) -> None:
     b.adapter, b.asked = replace(b.adapter, lacks=lacks), []
     scenarios.sigterm(b)
     assert not any("micro_batch" in asked for asked in b.asked)
+
+
+def test_a_known_difference_does_not_hide_what_sigterm_loses(
+    tmp_path: Path,
+) -> None:
+    """A resumed run that differs as after any stop says nothing of SIGTERM, so
+    the other tries are made all the same."""
+    good = replace(launched(0, 7), code=1, acted=["terminate"])
+    differs = [good, went_on(7, ids=(0, 1))]
+    b = Scripted(tmp_path, *differs, good, went_on(0))
+    b.goes_on, b.repeats = True, True
+    was = lineage(launched(0, STEPS))
+    b.unlike = differences(was, lineage(*differs), True)
+    found = scenarios.sigterm(b)["sigterm"]
+    assert found.said == "nothing was saved, and all 7 steps were lost"
+    b.script = differs * 3
+    found = scenarios.sigterm(b)["sigterm"]
+    assert found.answer == "failed"
+    assert found.because.keys() <= b.unlike.keys()
+    b.unlike, b.script = {}, differs * 3
+    assert scenarios.sigterm(b)["sigterm"].answer == "failed"
+    assert len(b.script) == 4  # the first try has shown it
 
 
 def test_weights_that_follow_a_step_are_not_held_against_it(
