@@ -522,7 +522,7 @@ def files_under_their_final_names() -> None:
                 path.write_text(value)
             else:
                 torch.save(value, path)
-                path.with_suffix(".sum").write_text(digest(path))
+                (folder / name).with_suffix(".sum").write_text(digest(path))
             path.rename(folder / name)
         dist.barrier()
 
