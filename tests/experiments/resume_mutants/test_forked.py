@@ -145,16 +145,19 @@ def test_a_sound_variant_fits_its_loop(variant: Variant) -> None:
 
 def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:
     """A trainer that starts its ranks by itself is one process at first. It may
-    import what lies next to it."""
+    import what lies next to it, and get a variable by `env`."""
     path = tmp_path / "alone.py"
     (tmp_path / "beside_it.py").write_text("")
     path.write_text(
-        "import os, sys, beside_it\nprint(sys.argv[1:], os.getpid())"
+        "import os, sys, beside_it\n"
+        "print(os.environ, sys.argv[1:], os.getpid())"
     )
-    process = starter({})(["python", str(path), "--steps", "3"], {})
+    words = ["env", "A=1", "python", str(path), "--steps", "3"]
+    process = starter({})(words, {})
     said = process.stdout.read().decode()
     assert process.wait() == 0
-    assert said == f"['--steps', '3'] {process.pid}\n"
+    assert "'A': '1'" in said
+    assert said.endswith(f" ['--steps', '3'] {process.pid}\n")
 
 
 def test_a_module_runs_in_forks() -> None:

@@ -210,10 +210,16 @@ def starter(
 ) -> Callable[[list[str], dict[str, str]], Process]:
     """Return what starts a command `python -m torch.distributed.run …
     --nproc-per-node N SCRIPT …` or `python SCRIPT …` in forks, with these
-    changed sources. `-m MODULE` can stand for a script."""
+    changed sources. `-m MODULE` can stand for a script, and `env NAME=VALUE …`
+    before the command."""
     preload()
 
     def start(words: list[str], env: dict[str, str]) -> Process:
+        if words[0] == "env":
+            words = words[1:]
+            while "=" in words[0]:
+                name, _, value = words[0].partition("=")
+                words, env = words[1:], env | {name: value}
         if "--nproc-per-node" not in words:
             _, path, *rest = words
             return Process(lambda: script(path, rest, sources), env)
