@@ -70,6 +70,19 @@ def test_recorded_two_leave_samples_out_without_a_word() -> None:
     assert other["steps"][-1] == "exit code 0 after 12 steps"
 
 
+def test_recorded_answers_that_changed_with_the_stricter_exam() -> None:
+    """In the recorded exams of 29 November, Accelerate resumed without a file
+    of random states, which nothing but `rng-state` explains. Lightning's
+    Trainer saved at SIGTERM, and what differed then were its samples and random
+    states, as after any stop."""
+    answers = {one.folder: one.answers() for one in EXAMINED}
+    missing = answers["accelerate"]["missing-file"]
+    assert (missing["answer"], missing["same_as"]) == ("failed", ["rng-state"])
+    assert "random_states_" in missing["said"]
+    told = answers["lightning"]["sigterm"]
+    assert told["same_as"] == ["exactly-once", "rng-state"]
+
+
 def test_recorded_one_gpu_answers_as_one_cpu_rank_does() -> None:
     """A rank on a GPU and a rank on a CPU were asked eighteen questions. Of
     those that passed or failed in both places, all were answered alike but
@@ -195,7 +208,7 @@ def test_an_answer_that_is_asked_again_takes_its_place(
     new = {"questions": [asked["partial-batch"] | {"answer": "failed"}]}
     monkeypatch.setattr(campaign, "HOME", tmp_path)
     monkeypatch.setattr(campaign, "render", lambda: 0)
-    monkeypatch.setattr(campaign, "examined", lambda adapter, *_: new)
+    monkeypatch.setattr(campaign, "examined", lambda *_, **__: new)
     assert campaign.again("torchft", ("partial-batch",), mended=True) == 0
     found = json.loads((folder / "mended.json").read_text())
     questions = found["ranks 2"]["questions"]

@@ -141,3 +141,37 @@ def test_a_sound_variant_fits_its_loop(variant: Variant) -> None:
     for module, source in variant.sources.items():
         assert source != source_of(module)
         compile(source, module, "exec")
+
+
+def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:
+    """A trainer that starts its ranks by itself is one process at first. It may
+    import what lies next to it, and get a variable by `env`."""
+    path = tmp_path / "alone.py"
+    (tmp_path / "beside_it.py").write_text("")
+    path.write_text(
+        "import os, sys, beside_it\n"
+        "print(os.environ, sys.argv[1:], os.getpid())"
+    )
+    words = ["env", "A=1", "python", str(path), "--steps", "3"]
+    process = starter({})(words, {})
+    said = process.stdout.read().decode()
+    assert process.wait() == 0
+    assert "'A': '1'" in said
+    assert said.endswith(f" ['--steps', '3'] {process.pid}\n")
+
+
+def test_a_module_runs_in_forks() -> None:
+    """As with `torchrun -m MODULE`, on each rank."""
+    words = [
+        "python",
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "this",
+    ]
+    process = starter({})(words, {})
+    said = process.stdout.read().decode()
+    assert process.wait() == 0
+    assert said.count("Beautiful is better than ugly.") == 2
