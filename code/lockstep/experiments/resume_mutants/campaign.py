@@ -20,6 +20,7 @@ from .sound import VARIANTS
 from .trials import LIMIT, UNDISTURBED, Trial, end, matters
 
 Record = dict[str, Any]
+Part = tuple[int, int]  # (k, n): every n-th from the k-th on
 
 
 def adapter_of(loop: str, sources: dict[str, str]) -> Adapter:
@@ -41,12 +42,15 @@ def known(file: Path) -> dict[str, Record]:
     return found
 
 
-def note(file: Path, record: Record) -> None:
-    """Append a record; it is on the disk when this returns."""
+def note(file: Path, record: Record) -> Record:
+    """Append a record with the revision, and return it; it is on the disk
+    when this returns."""
+    record |= {"revision": revision(Path(__file__).parent)}
     with file.open("a") as out:
         out.write(json.dumps(record) + "\n")
         out.flush()
         os.fsync(out.fileno())
+    return record
 
 
 def names(faults: list[Planted]) -> Iterator[tuple[str, Planted]]:
@@ -58,7 +62,7 @@ def names(faults: list[Planted]) -> Iterator[tuple[str, Planted]]:
 
 
 def confirm(
-    file: Path, folder: Path, count: int, seed: int, part: tuple[int, int]
+    file: Path, folder: Path, count: int, seed: int, part: Part
 ) -> Iterator[Record]:
     """Record of each fault that is not in `file` whether it matters.
 
@@ -67,7 +71,7 @@ def confirm(
         folder: where trainers run; cleared.
         count: how many faults to plant.
         seed: of the draw.
-        part: `(k, n)`: every n-th fault from the k-th on.
+        part: of the faults.
     """
     done = known(file)
     sound = {
@@ -82,10 +86,8 @@ def confirm(
         record = {
             "name": name, "loop": one.loop, "module": one.module,
             "operator": one.edit.operator, "diff": one.diff, "shows": shown,
-            "revision": revision(Path(__file__).parent),
         }  # fmt: skip
-        note(file, record)
-        yield record
+        yield note(file, record)
 
 
 class Enough(Exception):
@@ -128,12 +130,15 @@ def ask(
     file: Path,
     folder: Path,
     faults: dict[str, Planted],
+    part: Part,
     again: frozenset[str] = frozenset(),
 ) -> Iterator[Record]:
-    """Examine each fault that matters and has no verdict in `file`, or is
-    named in `again`."""
-    for name, record in known(file).items():
-        if not relevant(record) or ("failed" in record and name not in again):
+    """Examine each fault of this part that matters and has no verdict in
+    `file`, or is named in `again`."""
+    matter = [one for one in known(file).values() if relevant(one)]
+    for record in matter[part[0] :: part[1]]:
+        name = record["name"]
+        if "failed" in record and name not in again:
             continue
         one = faults[name]
         if one.diff != record["diff"]:
@@ -141,10 +146,7 @@ def ask(
                 f"{name}: the loops have changed, confirm it again"
             )
         adapter = adapter_of(one.loop, one.sources)
-        found = record | verdict(adapter, folder)
-        found["revision"] = revision(Path(__file__).parent)
-        note(file, found)
-        yield found
+        yield note(file, record | verdict(adapter, folder))
 
 
 def relevant(record: Record) -> bool:
@@ -154,10 +156,11 @@ def relevant(record: Record) -> bool:
     return bool(shows) and not shows.startswith(f"{UNDISTURBED} ")
 
 
-def ask_sound(file: Path, folder: Path) -> Iterator[Record]:
-    """Confirm that each sound variant is sound, and examine it."""
+def ask_sound(file: Path, folder: Path, part: Part) -> Iterator[Record]:
+    """Confirm that each sound variant of this part is sound, and examine
+    it."""
     done = known(file)
-    for one in VARIANTS:
+    for one in VARIANTS[part[0] :: part[1]]:
         name = f"{one.loop}: {one.name}"
         if name in done:
             continue
@@ -166,7 +169,5 @@ def ask_sound(file: Path, folder: Path) -> Iterator[Record]:
         record = {
             "name": name, "shows": matters(adapter, folder, sound),
             **verdict(adapter, folder),
-            "revision": revision(Path(__file__).parent),
         }  # fmt: skip
-        note(file, record)
-        yield record
+        yield note(file, record)
