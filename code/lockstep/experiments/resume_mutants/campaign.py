@@ -165,9 +165,10 @@ def ask_sound(file: Path, folder: Path, part: Part) -> Iterator[Record]:
         if name in done:
             continue
         adapter = adapter_of(one.loop, one.sources)
-        sound = end(adapter, folder, Trial("", ())).ids
+        runs = folder / "runs"  # an exam wants a folder of its own
+        sound = end(adapter, runs, Trial("", ())).ids
         record = {
-            "name": name, "shows": matters(adapter, folder, sound),
-            **verdict(adapter, folder),
+            "name": name, "shows": matters(adapter, runs, sound),
+            **verdict(adapter, folder / "exam"),
         }  # fmt: skip
         yield note(file, record)
