@@ -107,7 +107,8 @@ def verdict(adapter: Adapter, folder: Path) -> Record:
     """Examine a trainer until a question fails.
 
     Returns:
-        `{"failed": question or "", "said": what was seen, "unanswered": […]}`.
+        `{"failed": question or "", "said": what was seen, "unanswered": {}}`,
+        the last with the reason for each question without an answer.
     """
     try:
         exam: Exam = examine(
@@ -120,10 +121,11 @@ def verdict(adapter: Adapter, folder: Path) -> Record:
     except Enough as enough:
         (result,) = enough.args
         said = result.verdict.said
-        return {"failed": result.question.id, "said": said, "unanswered": []}
+        return {"failed": result.question.id, "said": said, "unanswered": {}}
     except ExamError as error:
-        return {"failed": "exam", "said": str(error), "unanswered": []}
-    return {"failed": "", "said": "", "unanswered": exam.unanswered}
+        return {"failed": "exam", "said": str(error), "unanswered": {}}
+    open_ = {one: exam.results[one].verdict.said for one in exam.unanswered}
+    return {"failed": "", "said": "", "unanswered": open_}
 
 
 def ask(
