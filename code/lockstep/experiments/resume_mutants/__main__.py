@@ -3,13 +3,14 @@
 python -m lockstep.experiments.resume_mutants confirm
 python -m lockstep.experiments.resume_mutants examine
 python -m lockstep.experiments.resume_mutants sound
+python -m lockstep.experiments.resume_mutants report
 """
 
 from pathlib import Path
 
 import tyro
 
-from .campaign import ask, ask_sound, confirm, names
+from .campaign import ask, ask_sound, confirm, names, report
 from .planted import planted
 
 HOME = Path(__file__).parent
@@ -64,6 +65,12 @@ def sound_command(
     """
     for one in ask_sound(SOUND, folder.resolve(), part):
         print(f"{one['name']}: {one['shows']} {one['failed']}", flush=True)
+
+
+@app.command(name="report")
+def report_command() -> None:
+    """Print what the records say."""
+    print(report(FAULTS, SOUND))
 
 
 if __name__ == "__main__":

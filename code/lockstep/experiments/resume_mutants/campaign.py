@@ -154,8 +154,36 @@ def ask(
 def relevant(record: Record) -> bool:
     """Whether a fault shows only after a restart: a trainer that does not run
     undisturbed needs no exam."""
-    shows = record.get("shows", "")
-    return bool(shows) and not shows.startswith(f"{UNDISTURBED} ")
+    return bool(record["shows"]) and not undisturbed(record)
+
+
+def undisturbed(record: Record) -> bool:
+    """Whether a fault shows without a restart."""
+    return record["shows"].startswith(f"{UNDISTURBED} ")
+
+
+def report(faults: Path, sound: Path) -> str:
+    """Return what the records say: counts of faults by kind, each miss, and
+    each sound variant that failed."""
+    planted_, variants = [*known(faults).values()], [*known(sound).values()]
+    matter = [one for one in planted_ if relevant(one)]
+    asked = [one for one in matter if "failed" in one]
+    missed = [one["name"] for one in asked if not one["failed"]]
+    whole = sum(not undisturbed(one) for one in planted_)
+    wrong = [one["name"] for one in variants if one["shows"] or one["failed"]]
+    lines = [
+        f"faults planted      {len(planted_):4}",
+        f"  run undisturbed   {whole:4}",
+        f"  matter            {len(matter):4}",
+        f"  found by the exam {len(asked) - len(missed):4}",
+        f"sound variants      {len(variants):4}",
+        f"  failed by the exam{len(wrong):4}",
+        "",
+        "first failed question",
+    ]
+    by_question = Counter(one["failed"] for one in asked if one["failed"])
+    lines += [f"{count:4}  {name}" for name, count in by_question.most_common()]
+    return "\n".join([*lines, *(f"missed: {one}" for one in missed + wrong)])
 
 
 def ask_sound(file: Path, folder: Path, part: Part) -> Iterator[Record]:
