@@ -154,10 +154,10 @@ def ask(
 def relevant(record: Record) -> bool:
     """Whether a fault shows only after a restart: a trainer that does not run
     undisturbed needs no exam."""
-    return bool(record["shows"]) and not undisturbed(record)
+    return bool(record["shows"]) and not shows_undisturbed(record)
 
 
-def undisturbed(record: Record) -> bool:
+def shows_undisturbed(record: Record) -> bool:
     """Whether a fault shows without a restart."""
     return record["shows"].startswith(f"{UNDISTURBED} ")
 
@@ -169,7 +169,7 @@ def report(faults: Path, sound: Path) -> str:
     matter = [one for one in planted_ if relevant(one)]
     asked = [one for one in matter if "failed" in one]
     missed = [one["name"] for one in asked if not one["failed"]]
-    whole = sum(not undisturbed(one) for one in planted_)
+    whole = sum(not shows_undisturbed(one) for one in planted_)
     wrong = [one["name"] for one in variants if one["shows"] or one["failed"]]
     lines = [
         f"faults planted      {len(planted_):4}",
