@@ -202,7 +202,8 @@ def unused(folder: Path, variants: list[Variant]) -> list[str]:
         run = adapter_of(one.loop, one.sources)
         for part in folder.glob("*.json"):
             part.unlink()
-        assert end(run, folder / "run", TRIALS[0]).code == 0
+        ended = end(run, folder / "run", TRIALS[0])
+        assert ended.code == 0, f"{one.loop}: {one.name}: {ended.text}"
         ran = {
             (name, line)
             for part in folder.glob("*.json")
