@@ -134,6 +134,24 @@ def test_a_hang_is_no_refusal(question: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("ValueError: 4 ranks, saved by 2", "not applicable"),
+        ("[rank1]: KeyError: 'rank-3.pt'", "failed"),
+        ("UnboundLocalError: local variable 'python'", "failed"),
+    ],
+)
+def test_a_crash_at_another_world_size_is_no_refusal(
+    said: str, answer: str, tmp_path: Path
+) -> None:
+    """An error of the program fails the question; a refusal is justified."""
+    left = Ended([], code=1, text=f"Traceback (most recent call last):\n{said}")
+    verdict = ask("world-size", Scripted(tmp_path, left))
+    assert verdict.answer == answer
+    assert said in verdict.said
+
+
+@pytest.mark.parametrize(
     "question",
     ["kill-during-save", "truncated", "missing-file", "flipped-bit", "pickle"],
 )
@@ -203,6 +221,8 @@ def test_other_micro_batches_must_train_on_the_same_samples(
         (passes(went_on(8), 2), "not run", "does its command pass"),
         (passes(went_on(8), 1, ids=(9, 9)), "failed", "had been left out"),
         (passes(went_on(4), 1), "failed", "it went on from step 4"),
+        (Ended([], code=1, text="KeyError: 'x'"), "failed", "KeyError: 'x'"),
+        (Ended([], code=1, text="Error: no"), "not applicable", "Error: no"),
     ):
         b.script = [ended]
         found = scenarios.micro_batch(b)["micro-batch"]

@@ -5,6 +5,7 @@ which they are stopped, lies in the middle of the second epoch. Those of a
 trainer that saves after each epoch are stopped at step 12.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -347,7 +348,7 @@ def resize(b: Bench) -> Verdicts:
         why = f"asked for {ranks} ranks, it ran on {second.world}"
         return {"world-size": Verdict("not run", why)}
     now = lineage(b.stopped, second)
-    if refused(now, second):
+    if refused(now, second) and not CRASHED.match(second.last_words):
         why = f"it refuses another world size: {second.last_words}"
         return {"world-size": Verdict("not applicable", why)}
     if trouble := went_on(now, second, b.middle):
@@ -376,7 +377,7 @@ def with_micro_batches(b: Bench) -> Verdict:
     b.begin("stopped")
     second = b.run(micro_batch=size)
     now = lineage(b.stopped, second)
-    if refused(now, second):
+    if refused(now, second) and not CRASHED.match(second.last_words):
         why = f"it refuses another micro-batch: {second.last_words}"
         return Verdict("not applicable", why)
     if trouble := went_on(now, second, b.middle):
@@ -772,6 +773,14 @@ def stop_at(b: Bench, step: int, **settings: Any) -> Ended:
 def says_so(who: str, lacking: str) -> str:
     """What to write for a trainer that is not as the exam supposed."""
     return f' (A trainer that {who} says so: lacks = {{"{lacking}": "…"}})'
+
+
+# Errors of a program that did not expect what it met; one that refuses a
+# setting raises another, or prints a line and exits.
+CRASHED = re.compile(
+    r"(\[rank\d+\]: )?(Attribute|FileNotFound|Import|Index|Key|ModuleNotFound"
+    r"|Name|Type|UnboundLocal|ZeroDivision)Error: "
+)
 
 
 def refused(now: Lineage, ended: Ended) -> bool:
