@@ -12,6 +12,7 @@ import pytest
 from lockstep.exam import scenarios
 from lockstep.exam.adapter import Adapter, Launch
 from lockstep.exam.bench import Bench, ExamError
+from lockstep.exam.comparison import differences
 from lockstep.exam.launching import Act, Ended
 from lockstep.exam.lineage import lineage
 from lockstep.exam.questions import Verdict
@@ -479,7 +480,7 @@ def test_one_that_saves_after_epochs_is_asked_there(tmp_path: Path) -> None:
         assert scenarios.kill(b)["kill"].answer == "passed"
         (killed,), (again,) = (asked["acts"] for asked in b.asked[-3:-1])
         assert killed.step in range(8, 12)
-        assert again.step == 12  # since step 6: the last one
+        assert again.step == 11  # since step 6: the last but one
     why = scenarios.twice(b)["two-restarts"]
     assert (why.answer, why.said) == ("not applicable", "after epochs")
     b.script = [replace(launched(0, 6), code=1, acted=["terminate"])]
@@ -578,6 +579,32 @@ def test_sigterm_is_sent_three_times(tmp_path: Path) -> None:
     before = [act.before for asked in b.asked for act in asked["acts"]]
     assert before == [0, 2, 0]
     assert {asked["micro_batch"] for asked in b.asked} == {4}
+    lacks = {"micro-batch": "it does not accumulate gradients"}
+    b.adapter, b.asked = replace(b.adapter, lacks=lacks), []
+    scenarios.sigterm(b)
+    assert not any("micro_batch" in asked for asked in b.asked)
+
+
+def test_a_known_difference_does_not_hide_what_sigterm_loses(
+    tmp_path: Path,
+) -> None:
+    """A resumed run that differs as after any stop says nothing of SIGTERM, so
+    the other tries are made all the same."""
+    good = replace(launched(0, 7), code=1, acted=["terminate"])
+    differs = [good, went_on(7, ids=(0, 1))]
+    b = Scripted(tmp_path, *differs, good, went_on(0))
+    b.goes_on, b.repeats = True, True
+    was = lineage(launched(0, STEPS))
+    b.unlike = differences(was, lineage(*differs), True)
+    found = scenarios.sigterm(b)["sigterm"]
+    assert found.said == "nothing was saved, and all 7 steps were lost"
+    b.script = differs * 3
+    found = scenarios.sigterm(b)["sigterm"]
+    assert found.answer == "failed"
+    assert found.because.keys() <= b.unlike.keys()
+    b.unlike, b.script = {}, differs * 3
+    assert scenarios.sigterm(b)["sigterm"].answer == "failed"
+    assert len(b.script) == 4  # the first try has shown it
 
 
 def test_weights_that_follow_a_step_are_not_held_against_it(
@@ -614,6 +641,20 @@ def test_the_step_of_a_kill_is_drawn_once(tmp_path: Path) -> None:
         assert scenarios.kill(b)["kill"].said == "from step 8, 16"
     acts = [asked["acts"] for asked in b.asked if asked["acts"]]
     assert len({*acts}) == 2  # in two epochs
+
+
+def test_a_kill_does_not_strike_during_a_save(tmp_path: Path) -> None:
+    """That is another question. A rank may have begun to save after the last
+    step before the exam hears of that step from rank 0."""
+    for seed in range(20):
+        b = Scripted(tmp_path / str(seed), launched(0, 10), went_on(8))
+        b.launch = replace(b.launch, seed=seed)
+        scenarios.kill(b)
+        (first,), (second,), () = (asked["acts"] for asked in b.asked)
+        saved = first.step // 4 * 4
+        for at in first.step, saved + second.step:
+            assert at % 4
+            assert at < b.launch.steps
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def test_an_answer_that_is_asked_again_takes_its_place(
     new = {"questions": [asked["partial-batch"] | {"answer": "failed"}]}
     monkeypatch.setattr(campaign, "HOME", tmp_path)
     monkeypatch.setattr(campaign, "render", lambda: 0)
-    monkeypatch.setattr(campaign, "examined", lambda adapter, *_: new)
+    monkeypatch.setattr(campaign, "examined", lambda *_, **__: new)
     assert campaign.again("torchft", ("partial-batch",), mended=True) == 0
     found = json.loads((folder / "mended.json").read_text())
     questions = found["ranks 2"]["questions"]

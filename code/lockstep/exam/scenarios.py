@@ -255,7 +255,8 @@ def kill(b: Bench) -> Verdicts:
     """In two epochs. The first step is drawn from those that neither save nor
     follow a save, since a save in the background takes a moment; nor come after
     one at an epoch's end, which `boundary` asks, if there are others. The
-    second one is the last step of the run."""
+    second one is the last but one of the run: after the last, some rank may be
+    saving already."""
     every, last = b.launch.save_every, b.launch.steps
     at = [
         k
@@ -264,7 +265,7 @@ def kill(b: Bench) -> Verdicts:
     ]
     drawn = Random(b.launch.seed).choice(at)
     first = b.begun(Act(drawn, "kill"))
-    second = b.run(Act(last - drawn // every * every, "kill"))
+    second = b.run(Act(last - 1 - drawn // every * every, "kill"))
     ends = [first, second, b.run()]
     return {"kill": same_end(b, b.undisturbed(), ends, 1)}
 
@@ -613,13 +614,17 @@ def disk(b: Bench) -> Verdicts:
 
 def sigterm(b: Bench) -> Verdicts:
     """Three times, since ranks that hear of it one after the other may part:
-    after a step and, where gradients are accumulated, within one."""
+    after a step and, where gradients are accumulated, within one. A failure
+    that has only the differences of any stop doesn't end the tries."""
     how, within = accumulating(b)
+    known: Verdict | None = None
     for before in (0, within, 0):
         verdict = terminated(b, how, before)
-        if verdict.answer != "passed":
-            break
-    return {"sigterm": verdict}
+        if verdict.because and verdict.because.keys() <= b.unlike.keys():
+            known = verdict
+        elif verdict.answer != "passed":
+            return {"sigterm": verdict}
+    return {"sigterm": known or verdict}
 
 
 def accumulating(b: Bench) -> tuple[dict[str, Any], int]:
@@ -629,7 +634,8 @@ def accumulating(b: Bench) -> tuple[dict[str, Any], int]:
     if len(passes) > 1:
         return {}, len(passes)
     share = b.launch.global_batch // b.launch.ranks
-    if share > 1 and reads(b.adapter, b.launch, "micro_batch"):
+    can = "micro-batch" not in b.adapter.lacks
+    if can and share > 1 and reads(b.adapter, b.launch, "micro_batch"):
         return {"micro_batch": share // 2}, 2
     return {}, 0
 

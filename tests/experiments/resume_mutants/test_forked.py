@@ -224,3 +224,34 @@ def test_each_change_of_a_sound_variant_runs(tmp_path: Path) -> None:
     """A variant whose changed lines a loop never runs would be the plain
     loop."""
     assert apart(unused, tmp_path, VARIANTS) == []
+
+
+def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:
+    """A trainer that starts its ranks by itself is one process at first. It may
+    import what lies next to it."""
+    path = tmp_path / "alone.py"
+    (tmp_path / "beside_it.py").write_text("")
+    path.write_text(
+        "import os, sys, beside_it\nprint(sys.argv[1:], os.getpid())"
+    )
+    process = starter({})(["python", str(path), "--steps", "3"], {})
+    said = process.stdout.read().decode()
+    assert process.wait() == 0
+    assert said == f"['--steps', '3'] {process.pid}\n"
+
+
+def test_a_module_runs_in_forks() -> None:
+    """As with `torchrun -m MODULE`, on each rank."""
+    words = [
+        "python",
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "this",
+    ]
+    process = starter({})(words, {})
+    said = process.stdout.read().decode()
+    assert process.wait() == 0
+    assert said.count("Beautiful is better than ugly.") == 2

@@ -8,17 +8,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 
 from lockstep.exam.adapter import Launch, load
-from lockstep.exam.examine import examine
-from lockstep.exam.questions import BY_ID, current
+from lockstep.exam.bench import ExamError
+from lockstep.exam.examine import Exam, examine
+from lockstep.exam.questions import BY_ID, Result, Verdict, current
 from lockstep.exam.report import Streamed, conclusion
 from lockstep.experiments.peers import tables
 from lockstep.experiments.provenance import about, gpu, write
+from lockstep.experiments.resume_mutants.forked import starter
 
 HOME = Path(__file__).parent
 EXAMPLES = HOME.parents[1] / "examples"
@@ -46,6 +49,10 @@ OWN: dict[Part, tuple[str, int, frozenset[str]]] = {
     "gpu-mended": ("mended.py", 1, ONE),
 }
 ON_GPU = {"gpu", "gpu-mended"}
+# The exam stops a launch's processes for moments to kill it between two files,
+# and it cannot stop a fork of another process.
+COLD = frozenset({"kill-during-save"})
+START = 30  # seconds in which the ranks of a cold launch meet
 
 
 def run(
@@ -54,6 +61,7 @@ def run(
     only: tuple[str, ...] = (),
     parts: tuple[Part, ...] = ("two", "four", "mended"),
     revision: str = "",
+    cold: str = "",
 ) -> int:
     """Examine a peer and write what was found into its folder.
 
@@ -65,6 +73,10 @@ def run(
             the mended script on two; what a device may change, on one rank, and
             on one GPU of either script. What was recorded of the others stays.
         revision: of the code, where it is no checkout.
+        cold: the interpreter for questions where the exam has to stop
+            processes, if `python` is one whose launches are forks, as those of
+            `lockstep.site.verify.warm` are; `fork` for forks of this process,
+            which then has the peer's packages.
     """
     home = HOME / peer
     if ON_GPU & {*parts} and not gpu():
@@ -72,16 +84,18 @@ def run(
     if only:
         for name in "adapter.py", "mended.py":
             if (home / name).exists():
-                examined(home / name, python, 2, frozenset(only))
+                examined(home / name, python, 2, frozenset(only), cold=cold)
         return 0
     path, now = home / "result.json", about(())
     found = json.loads(path.read_text()) if path.exists() else {}
     if "two" in parts:
         found |= {**now, "versions": versions(home, python)}
-        found["ranks 2"] = examined(home / "adapter.py", python, 2, frozenset())
+        found["ranks 2"] = examined(home / "adapter.py", python, 2, cold=cold)
         found.pop("again", None)
     if "four" in parts:
-        found["ranks 4"] = examined(home / "adapter.py", python, 4, FOUR)
+        found["ranks 4"] = examined(
+            home / "adapter.py", python, 4, FOUR, cold=cold
+        )
         found["ranks 4"]["revision"] = now["revision"]
     write(found, path)
     for part, (script, ranks, asked) in OWN.items():
@@ -90,7 +104,9 @@ def run(
             own["revision"] = revision or own["revision"]
             if on_gpu := part in ON_GPU:
                 own["gpu"] = gpu()
-            answers = examined(home / script, python, ranks, asked, on_gpu)
+            answers = examined(
+                home / script, python, ranks, asked, on_gpu, cold
+            )
             write(own | {f"ranks {ranks}": answers}, home / f"{part}.json")
     return render()
 
@@ -100,6 +116,7 @@ def again(
     questions: tyro.conf.Positional[tuple[str, ...]],
     python: str = sys.executable,
     mended: bool = False,
+    cold: str = "",
 ) -> int:
     """Ask a peer some questions once more, and put the answers in place of the
     recorded ones, with the revision that gave them.
@@ -109,6 +126,7 @@ def again(
         questions: which.
         python: the interpreter of the peer's environment.
         mended: ask the mended script.
+        cold: as for `run`.
     """
     names = (
         ("mended.json", "mended.py")
@@ -117,7 +135,7 @@ def again(
     )
     path, adapter = (HOME / peer / name for name in names)
     found, now = json.loads(path.read_text()), about(())
-    exam = examined(adapter, python, 2, frozenset(questions))
+    exam = examined(adapter, python, 2, frozenset(questions), cold=cold)
     answers = {one["id"]: one for one in exam["questions"]}
     old = found["ranks 2"]
     recorded = {one["id"]: one for one in old["questions"]} | answers
@@ -137,19 +155,45 @@ def examined(
     adapter: Path,
     python: str,
     ranks: int,
-    only: frozenset[str],
+    only: frozenset[str] = frozenset(),
     on_gpu: bool = False,
+    cold: str = "",
+    start: Callable[[list[str], dict[str, str]], Any] | None = None,
 ) -> dict[str, Any]:
     """The answers, also on the terminal. On the CPU even where there are GPUs,
     unless `on_gpu`."""
     if not on_gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    launch = Launch(Path(), ranks=ranks, python=python)
     name = f"runs-{adapter.parent.name}-{adapter.stem}"
     folder = (FOLDER / name).resolve()
-    exam = examine(load(adapter), folder, launch, only, Streamed(print))
-    print(conclusion(exam))
-    return without_paths(exam.as_json(), folder, python)
+    asked = only or frozenset(BY_ID)
+
+    def held(launch: Launch, only: frozenset[str], start: Any = start) -> Exam:
+        trainer = replace(load(adapter), start=start)
+        exam = examine(trainer, folder, launch, only, Streamed(print))
+        print(conclusion(exam))
+        return exam
+
+    launch = Launch(Path(), ranks=ranks, python=python)
+    forks = starter({}) if cold == "fork" else start
+    cold = python if cold == "fork" else cold
+    slow = replace(launch, python=cold, timeout_seconds=START)
+    if cold and asked <= COLD:
+        launch, python, start = slow, cold, forks
+    if not cold or asked <= COLD or not asked & COLD:
+        exam = held(launch, only, start)
+        return without_paths(exam.as_json(), folder, python)
+    exam = held(launch, asked - COLD)
+    try:
+        rest = held(slow, asked & COLD, forks)
+        exam.seconds += rest.seconds
+        results = rest.results | exam.results
+    except ExamError as error:
+        why = Verdict("not run", str(error))
+        results = exam.results | {n: Result(BY_ID[n], why) for n in COLD}
+    exam.results = {name: results[name] for name in BY_ID if name in results}
+    found = without_paths(exam.as_json(), folder, python)
+    return without_paths(found, folder, cold)
 
 
 def without_paths(
@@ -186,6 +230,7 @@ def versions(home: Path, python: str) -> dict[str, str]:
 def faults(only: tuple[str, ...] = ()) -> int:
     """Examine the trainers of `broken` with each of their faults, and sound
     variants, on all questions, and write down which they fail: three hours.
+    Ranks are forks that have torch loaded.
 
     Args:
         only: these variants; what was recorded of the others stays.
@@ -198,7 +243,7 @@ def faults(only: tuple[str, ...] = ()) -> int:
         print(f"--- {name}", flush=True)
         one = told[name]
         os.environ["LOCKSTEP_FAULT"] = one.name
-        exam = examined(one.adapter, sys.executable, 2, frozenset())
+        exam = examined(one.adapter, sys.executable, 2, start=starter({}))
         found.setdefault("faults", {})[name] = {
             "failed": [
                 q["id"]
@@ -216,8 +261,8 @@ def faults(only: tuple[str, ...] = ()) -> int:
 
 
 def examples(only: tuple[str, ...] = ()) -> int:
-    """Examine the examples, each in the environment of the library that it
-    uses, and write down what they fail.
+    """Examine the examples, and write down what they fail. Ranks are forks that
+    have torch loaded, and this environment must have Accelerate and Lightning.
 
     Args:
         only: these; what was recorded of the others stays.
@@ -229,10 +274,8 @@ def examples(only: tuple[str, ...] = ()) -> int:
         name = adapter.stem.removesuffix("_exam")
         if only and name not in only:
             continue
-        theirs = FOLDER.resolve() / name.partition("_")[0] / "bin/python"
-        python = str(theirs) if theirs.exists() else sys.executable
         print(f"--- {name}", flush=True)
-        exam = examined(adapter, python, 2, frozenset())
+        exam = examined(adapter, sys.executable, 2, start=starter({}))
         answers = {q["id"]: q["answer"] for q in exam["questions"]}
         found[name] = {
             "answers": answers,

@@ -7,6 +7,7 @@ anew in each rank, some of them from changed sources.
 
 import importlib
 import os
+import runpy
 import signal
 import socket
 import sys
@@ -185,15 +186,21 @@ def source_of(name: str) -> str:
 
 def script(path: str, words: list[str], sources: Mapping[str, str]) -> int:
     """Run a script of Lockstep's as `python PATH WORDS`, with modules from
-    changed `sources`; the script's own name there is that of its module."""
+    changed `sources`; the script's own name there is that of its module. If
+    `path` is `-m`, the first word is a module."""
     for name in [n for n in sys.modules if n.split(".")[0] == "lockstep"]:
         del sys.modules[name]
     sys.meta_path.insert(0, Changed(sources))
+    if path == "-m":
+        sys.argv = words
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        return 0
     module = f"lockstep.examples.{Path(path).stem}"
     text = sources.get(module) or Path(path).read_text("utf-8")
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__file__ = path
     sys.argv = [path, *words]
+    sys.path.insert(0, str(Path(path).parent))
     exec(compile(text, path, "exec", dont_inherit=True), main.__dict__)
     return 0
 
@@ -202,10 +209,14 @@ def starter(
     sources: Mapping[str, str],
 ) -> Callable[[list[str], dict[str, str]], Process]:
     """Return what starts a command `python -m torch.distributed.run …
-    --nproc-per-node N SCRIPT …` in forks, with these changed sources."""
+    --nproc-per-node N SCRIPT …` or `python SCRIPT …` in forks, with these
+    changed sources. `-m MODULE` can stand for a script."""
     preload()
 
     def start(words: list[str], env: dict[str, str]) -> Process:
+        if "--nproc-per-node" not in words:
+            _, path, *rest = words
+            return Process(lambda: script(path, rest, sources), env)
         at = words.index("--nproc-per-node") + 1
         ranks, path, *rest = int(words[at]), *words[at + 1 :]
         return Process(

@@ -490,9 +490,14 @@ def rank_0_does_not_wait() -> None:
         folder = run.root / f"{run.taken:06d}"
         folder.mkdir(parents=True, exist_ok=True)
         dist.barrier()
-        torch.save(run.own(), folder / f"rank{run.rank}.pt")
+        whole = {f"rank{run.rank}": run.own()}
         if run.rank == 0:
-            torch.save(run.shared(), folder / "shared.pt")
+            whole["shared"] = run.shared()
+        for name, value in whole.items():
+            path = folder / f"{name}.pt"
+            torch.save(value, path)
+            path.with_suffix(".sum").write_text(digest(path))
+        if run.rank == 0:
             (folder / "seal.txt").write_text(json.dumps(run.belongs()))
         dist.barrier()
 
@@ -513,9 +518,11 @@ def files_under_their_final_names() -> None:
             whole = {"shared.pt": run.shared(), "seal.txt": seal} | whole
         for name, value in whole.items():
             path = folder / f"{name}.tmp"
-            path.write_text(value) if name == "seal.txt" else torch.save(
-                value, path
-            )
+            if name == "seal.txt":
+                path.write_text(value)
+            else:
+                torch.save(value, path)
+                path.with_suffix(".sum").write_text(digest(path))
             path.rename(folder / name)
         dist.barrier()
 
@@ -523,12 +530,16 @@ def files_under_their_final_names() -> None:
 
 
 def sealed_by_one(save: Callable[[Run], None]) -> None:
-    """Save so, and take every folder with a seal for a checkpoint."""
+    """Save so, and take every folder with a seal for a checkpoint; of the files
+    that it has, none may differ from its digest."""
 
     def newest(run: Run) -> Any:
         found = sorted(run.root.glob("*/seal.txt"))
         if not found:
             return None
+        for path in found[-1].parent.glob("*.pt"):
+            if digest(path) != path.with_suffix(".sum").read_text():
+                raise ValueError(f"{path} is not as it was written")
         said = {
             "world": run.world,
             "belongs": json.loads(found[-1].read_text()),

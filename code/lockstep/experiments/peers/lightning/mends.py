@@ -65,7 +65,8 @@ def mend(
     if newest.exists() and zipfile.ZipFile(newest).testzip():
         raise RuntimeError(f"{newest} is damaged")
     samples = Samples()
-    trainer.callbacks.insert(0, Resume(args.seed, samples))
+    # Before the checkpoints, and after the average's update for the step.
+    trainer.callbacks.insert(-1, Resume(args.seed, samples))
     loader = DataLoader(
         samples,
         batch_sampler=Batches(
