@@ -1,14 +1,19 @@
 """Forked ranks train as ranks that torchrun starts, from changed sources."""
 
+import ast
+import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from difflib import SequenceMatcher
 from multiprocessing import get_context
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import psutil
@@ -16,7 +21,8 @@ import pytest
 
 from lockstep.exam.adapter import Adapter, Launch, load
 from lockstep.exam.launching import launching
-from lockstep.experiments.resume_mutants import trials
+from lockstep.experiments.resume_mutants import forked, trials
+from lockstep.experiments.resume_mutants.campaign import adapter_of
 from lockstep.experiments.resume_mutants.forked import (
     Process,
     source_of,
@@ -24,7 +30,12 @@ from lockstep.experiments.resume_mutants.forked import (
     torchrun,
 )
 from lockstep.experiments.resume_mutants.sound import VARIANTS, Variant
-from lockstep.experiments.resume_mutants.trials import Trial, end, matters
+from lockstep.experiments.resume_mutants.trials import (
+    TRIALS,
+    Trial,
+    end,
+    matters,
+)
 
 LOOP = "lockstep.examples.plain_loop"
 SHORT = Trial("stopped", (2,), {"steps": 4})
@@ -141,6 +152,78 @@ def test_a_sound_variant_fits_its_loop(variant: Variant) -> None:
     for module, source in variant.sources.items():
         assert source != source_of(module)
         compile(source, module, "exec")
+
+
+def hunks(old: str, new: str) -> list[set[int]]:
+    """The lines of each change, counted from 1; for the first line of a
+    function, those of its body."""
+    bodies = {
+        one.lineno: range(one.body[0].lineno, (one.end_lineno or 0) + 1)
+        for one in ast.walk(ast.parse(new))
+        if isinstance(one, ast.FunctionDef)
+    }
+    pair = SequenceMatcher(None, old.splitlines(), new.splitlines(), False)
+    found = []
+    for how, _, _, first, last in pair.get_opcodes():
+        if how in ("replace", "insert"):
+            lines = {*range(first + 1, last + 1)}
+            found.append(lines.union(*(bodies.get(n, ()) for n in lines)))
+    return found
+
+
+def unused(folder: Path, variants: list[Variant]) -> list[str]:
+    """The changes of variants of which no line ran in a run that is stopped
+    once."""
+    script = forked.script
+
+    def traced(path: str, words: list[str], sources: dict[str, str]) -> int:
+        ran: set[tuple[str, int]] = set()
+        files = {f"<mutant of {one}>": one for one in sources}
+        files[path] = f"lockstep.examples.{Path(path).stem}"
+
+        def trace(frame: FrameType, *_: object) -> Any:
+            code = frame.f_code
+            if code.co_filename not in files or code.co_name == "<module>":
+                return None
+            ran.add((files[code.co_filename], frame.f_lineno))
+            return trace
+
+        sys.settrace(trace)
+        threading.settrace(trace)
+        try:
+            return script(path, words, sources)
+        finally:
+            into = folder / f"{os.getpid()}.json"
+            into.write_text(json.dumps([*ran]))
+
+    forked.script = traced
+    missed = []
+    for one in variants:
+        run = adapter_of(one.loop, one.sources)
+        for part in folder.glob("*.json"):
+            part.unlink()
+        ended = end(run, folder / "run", TRIALS[0])
+        assert ended.code == 0, f"{one.loop}: {one.name}: {ended.text}"
+        ran = {
+            (name, line)
+            for part in folder.glob("*.json")
+            for name, line in json.loads(part.read_text())
+        }
+        for module, source in one.sources.items():
+            missed += [
+                f"{one.loop}: {one.name}: {module}, lines {sorted(lines)}"
+                for lines in hunks(source_of(module), source)
+                if not any((module, line) in ran for line in lines)
+            ]
+    return missed
+
+
+@pytest.mark.weekly
+@pytest.mark.timeout(1200)
+def test_each_change_of_a_sound_variant_runs(tmp_path: Path) -> None:
+    """A variant whose changed lines a loop never runs would be the plain
+    loop."""
+    assert apart(unused, tmp_path, VARIANTS) == []
 
 
 def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:

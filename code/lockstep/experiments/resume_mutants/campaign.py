@@ -20,6 +20,7 @@ from .sound import VARIANTS
 from .trials import LIMIT, UNDISTURBED, Trial, end, matters
 
 Record = dict[str, Any]
+Part = tuple[int, int]  # (k, n): every n-th from the k-th on
 
 
 def adapter_of(loop: str, sources: dict[str, str]) -> Adapter:
@@ -41,12 +42,15 @@ def known(file: Path) -> dict[str, Record]:
     return found
 
 
-def note(file: Path, record: Record) -> None:
-    """Append a record; it is on the disk when this returns."""
+def note(file: Path, record: Record) -> Record:
+    """Append a record with the revision, and return it; it is on the disk
+    when this returns."""
+    record |= {"revision": revision(Path(__file__).parent)}
     with file.open("a") as out:
         out.write(json.dumps(record) + "\n")
         out.flush()
         os.fsync(out.fileno())
+    return record
 
 
 def names(faults: list[Planted]) -> Iterator[tuple[str, Planted]]:
@@ -58,7 +62,7 @@ def names(faults: list[Planted]) -> Iterator[tuple[str, Planted]]:
 
 
 def confirm(
-    file: Path, folder: Path, count: int, seed: int, part: tuple[int, int]
+    file: Path, folder: Path, count: int, seed: int, part: Part
 ) -> Iterator[Record]:
     """Record of each fault that is not in `file` whether it matters.
 
@@ -67,7 +71,7 @@ def confirm(
         folder: where trainers run; cleared.
         count: how many faults to plant.
         seed: of the draw.
-        part: `(k, n)`: every n-th fault from the k-th on.
+        part: of the faults.
     """
     done = known(file)
     sound = {
@@ -82,10 +86,8 @@ def confirm(
         record = {
             "name": name, "loop": one.loop, "module": one.module,
             "operator": one.edit.operator, "diff": one.diff, "shows": shown,
-            "revision": revision(Path(__file__).parent),
         }  # fmt: skip
-        note(file, record)
-        yield record
+        yield note(file, record)
 
 
 class Enough(Exception):
@@ -105,7 +107,8 @@ def verdict(adapter: Adapter, folder: Path) -> Record:
     """Examine a trainer until a question fails.
 
     Returns:
-        `{"failed": question or "", "said": what was seen, "unanswered": […]}`.
+        `{"failed": question or "", "said": what was seen, "unanswered": {}}`,
+        the last with the reason for each question without an answer.
     """
     try:
         exam: Exam = examine(
@@ -118,22 +121,26 @@ def verdict(adapter: Adapter, folder: Path) -> Record:
     except Enough as enough:
         (result,) = enough.args
         said = result.verdict.said
-        return {"failed": result.question.id, "said": said, "unanswered": []}
+        return {"failed": result.question.id, "said": said, "unanswered": {}}
     except ExamError as error:
-        return {"failed": "exam", "said": str(error), "unanswered": []}
-    return {"failed": "", "said": "", "unanswered": exam.unanswered}
+        return {"failed": "exam", "said": str(error), "unanswered": {}}
+    open_ = {one: exam.results[one].verdict.said for one in exam.unanswered}
+    return {"failed": "", "said": "", "unanswered": open_}
 
 
 def ask(
     file: Path,
     folder: Path,
     faults: dict[str, Planted],
+    part: Part,
     again: frozenset[str] = frozenset(),
 ) -> Iterator[Record]:
-    """Examine each fault that matters and has no verdict in `file`, or is
-    named in `again`."""
-    for name, record in known(file).items():
-        if not relevant(record) or ("failed" in record and name not in again):
+    """Examine each fault of this part that matters and has no verdict in
+    `file`, or is named in `again`."""
+    matter = [one for one in known(file).values() if relevant(one)]
+    for record in matter[part[0] :: part[1]]:
+        name = record["name"]
+        if "failed" in record and name not in again:
             continue
         one = faults[name]
         if one.diff != record["diff"]:
@@ -141,32 +148,57 @@ def ask(
                 f"{name}: the loops have changed, confirm it again"
             )
         adapter = adapter_of(one.loop, one.sources)
-        found = record | verdict(adapter, folder)
-        found["revision"] = revision(Path(__file__).parent)
-        note(file, found)
-        yield found
+        yield note(file, record | verdict(adapter, folder))
 
 
 def relevant(record: Record) -> bool:
     """Whether a fault shows only after a restart: a trainer that does not run
     undisturbed needs no exam."""
-    shows = record.get("shows", "")
-    return bool(shows) and not shows.startswith(f"{UNDISTURBED} ")
+    return bool(record["shows"]) and not shows_undisturbed(record)
 
 
-def ask_sound(file: Path, folder: Path) -> Iterator[Record]:
-    """Confirm that each sound variant is sound, and examine it."""
+def shows_undisturbed(record: Record) -> bool:
+    """Whether a fault shows without a restart."""
+    return record["shows"].startswith(f"{UNDISTURBED} ")
+
+
+def report(faults: Path, sound: Path) -> str:
+    """Return what the records say: counts of faults by kind, each miss, and
+    each sound variant that failed."""
+    planted_, variants = [*known(faults).values()], [*known(sound).values()]
+    matter = [one for one in planted_ if relevant(one)]
+    asked = [one for one in matter if "failed" in one]
+    missed = [one["name"] for one in asked if not one["failed"]]
+    whole = sum(not shows_undisturbed(one) for one in planted_)
+    wrong = [one["name"] for one in variants if one["shows"] or one["failed"]]
+    lines = [
+        f"faults planted      {len(planted_):4}",
+        f"  run undisturbed   {whole:4}",
+        f"  matter            {len(matter):4}",
+        f"  found by the exam {len(asked) - len(missed):4}",
+        f"sound variants      {len(variants):4}",
+        f"  failed by the exam{len(wrong):4}",
+        "",
+        "first failed question",
+    ]
+    by_question = Counter(one["failed"] for one in asked if one["failed"])
+    lines += [f"{count:4}  {name}" for name, count in by_question.most_common()]
+    return "\n".join([*lines, *(f"missed: {one}" for one in missed + wrong)])
+
+
+def ask_sound(file: Path, folder: Path, part: Part) -> Iterator[Record]:
+    """Confirm that each sound variant of this part is sound, and examine
+    it."""
     done = known(file)
-    for one in VARIANTS:
+    for one in VARIANTS[part[0] :: part[1]]:
         name = f"{one.loop}: {one.name}"
         if name in done:
             continue
         adapter = adapter_of(one.loop, one.sources)
-        sound = end(adapter, folder, Trial("", ())).ids
+        runs = folder / "runs"  # an exam wants a folder of its own
+        sound = end(adapter, runs, Trial("", ())).ids
         record = {
-            "name": name, "shows": matters(adapter, folder, sound),
-            **verdict(adapter, folder),
-            "revision": revision(Path(__file__).parent),
+            "name": name, "shows": matters(adapter, runs, sound),
+            **verdict(adapter, folder / "exam"),
         }  # fmt: skip
-        note(file, record)
-        yield record
+        yield note(file, record)

@@ -94,21 +94,52 @@ def everywhere(
     ]
 
 
-def shared(name: str, module: str, pair: tuple[str, str]) -> list[Variant]:
+def shared(name: str, module: str, *pairs: tuple[str, str]) -> list[Variant]:
     """Return variants that change a module that the loops share."""
-    return [Variant(loop, name, {module: [pair]}) for loop in LOOPS]
+    return [Variant(loop, name, {module: pairs}) for loop in LOOPS]
 
 
 LAZY = (
-    'model.register_buffer("cache", torch.empty(0), persistent=False)',
+    'model.register_buffer("cache", torch.zeros(8), persistent=False)',
     "def fill(module, args, kwargs):",
     '    x = kwargs.get("x", args[0] if args else None)',
-    "    if module.cache.numel() != len(x):",
-    "        module.cache = torch.arange(float(len(x)))",
+    "    module.cache = torch.arange(8.0) + len(x)",
     "model.register_forward_pre_hook(fill, with_kwargs=True)",
 )
 SETTINGS, PIECES = EXAMPLES + "settings", "lockstep.pieces"
 CHECKPOINT = "lockstep.trainer.checkpoint"
+BACKGROUND = (
+    (
+        "            Writer().finish(cfg, manifest, files, leaving=False)\n",
+        "            import copy, threading\n\n"
+        "            self.wait()\n"
+        "            writer = Writer()\n"
+        "            writer.group = self.aside\n"
+        "            copies = copy.deepcopy((manifest, files))\n"
+        "            self.thread = threading.Thread(\n"
+        "                target=writer.finish, args=(cfg, *copies, False)\n"
+        "            )\n"
+        "            self.thread.start()\n",
+    ),
+    (
+        "    def finished(self) -> None:\n",
+        "    thread = None\n\n"
+        "    def wait(self):\n"
+        "        if self.thread:\n"
+        "            self.thread.join()\n\n"
+        "    def finished(self) -> None:\n",
+    ),
+    (
+        "        self.attempt = 0\n",
+        "        self.attempt = 0\n        self.aside = dist.new_group()\n",
+    ),
+    ("        yield run\n", "        yield run\n        run.wait()\n"),
+)
+SLOW = (
+    "        path.write_bytes(data)\n",
+    "        import time\n\n        time.sleep(0.3)\n"
+    "        path.write_bytes(data)\n",
+)
 STATELESS = 'torch.manual_seed(int(batch["x"][0, 0]) * 97 + 1)'
 VARIANTS = [
     *shared(
@@ -130,7 +161,7 @@ VARIANTS = [
         ("(1 - step / self.steps)", "(1 - step % 6 / 6)"),
     ),
     *everywhere(
-        "a buffer that the first forward pass fills",
+        "a buffer that each forward pass fills",
         lambda loop: after_model(loop, *LAZY),
     ),
     *everywhere(
@@ -139,15 +170,7 @@ VARIANTS = [
             loop, 'net(**batch)["loss"] + net(**batch)["loss"]'
         ),
     ),
-    *shared(
-        "slow storage",
-        CHECKPOINT,
-        (
-            "        path.write_bytes(data)\n",
-            "        import time\n\n        time.sleep(0.3)\n"
-            "        path.write_bytes(data)\n",
-        ),
-    ),
+    *shared("slow storage", CHECKPOINT, SLOW),
     *shared(
         "one checkpoint is kept",
         PIECES,
@@ -213,5 +236,16 @@ VARIANTS = [
     *everywhere(
         "random numbers are drawn before each forward pass",
         lambda loop: with_loss(loop, "torch.rand(5)", 'net(**batch)["loss"]'),
+    ),
+    *shared("a background save", PIECES, *BACKGROUND),
+    Variant(
+        "plain_loop",
+        "a background save to slow storage",
+        {PIECES: BACKGROUND, CHECKPOINT: [SLOW]},
+    ),
+    Variant(
+        "plain_loop",
+        "micro-batches of different sizes",
+        {SETTINGS: [("self.batch\n", "[1, len(share['x']) - 1]\n")]},
     ),
 ]
