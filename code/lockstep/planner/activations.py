@@ -22,12 +22,13 @@ LAYER = {
     case: Formula("bytes_per_layer", text, "B", KORTHIKANTI)
     for case, text in PER_LAYER.items()
 }
-# Of each token: input and output of both norms, all that a fused norm keeps
-# (an eager RMS norm keeps 4 to 6 bytes a number more); queries, keys, values
-# and attention's output; what gate, activation and their product keep, or the
-# activation alone; for each head the logarithm of a sum, in 32 bits. Sequence
-# parallelism is Megatron-LM's: the norms' outputs are kept split, and gathered
-# again for the backward pass, where torch keeps them as they were gathered.
+# Of each token: input and output of both norms, all that a fused norm keeps (an
+# RMS norm without a fused kernel keeps 4 to 6 bytes a number more); queries,
+# keys, values and attention's output; what gate, activation and their product
+# keep, or the activation alone; for each head the logarithm of a sum, in 32
+# bits. Sequence parallelism is Megatron-LM's: the norms' outputs are kept
+# split, and gathered again for the backward pass, where torch keeps them as
+# they were gathered.
 BLOCK = Formula(
     "block_bytes",
     "sequence / cp * micro_batch"

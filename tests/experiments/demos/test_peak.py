@@ -1,9 +1,12 @@
 """What a page says of memory, counted again on small blocks."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.profiler import profile
 
 from lockstep.experiments.demos.peak import (
     GPT3,
@@ -75,6 +78,31 @@ def test_torchs_chunked_loss_never_holds_all_logits() -> None:
 
     assert torch.allclose(loss(), F.cross_entropy(head(x), y))
     assert counted(head, loss).peak < 1024 * 4096
+
+
+def test_torchs_chunked_loss_repeats_no_product() -> None:
+    """It computes gradients in the forward pass: three products for each of
+    its four chunks, as without chunks, and none in the backward pass."""
+    head = nn.Linear(64, 512, bias=False)
+    x = torch.randn(256, 64, requires_grad=True)
+    y = torch.randint(512, (256,))
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=64)
+
+    def products(run: Callable[[], object]) -> int:
+        with profile() as found:
+            run()
+        return sum(one.count for one in found.key_averages() if "mm" in one.key)
+
+    losses: list[Tensor] = []
+    assert (
+        products(
+            lambda: losses.append(
+                F.linear_cross_entropy(x, head.weight, y, options=options)
+            )
+        )
+        == 3 * 4
+    )
+    assert products(losses[0].backward) == 0
 
 
 def test_more_pieces_of_a_loss_leave_the_heads_gradient() -> None:
