@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch._dynamo import OptimizedModule
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.distributed.pipelining._backward import (
     stage_backward_input,
@@ -342,6 +343,33 @@ def test_a_block_compiled_in_place_runs_its_backward_twice() -> None:
     torch.testing.assert_close(split, list(whole))
 
 
+def kept(donate: bool) -> str:
+    """What a step of zero bubble says to blocks that were compiled in place,
+    whose backward may or may not reuse what the forward saved."""
+    rank, stages = dist.get_rank(), dist.get_world_size()
+    block = Block()
+    block.compile(backend="aot_eager")
+    loss = nn.functional.mse_loss
+    pipeline = Pipeline("InterleavedZeroBubble", {rank: block}, stages, 2, loss)
+    (x,), (target,) = batch(rows=2)
+    with functorch.patch(donated_buffer=donate):
+        try:
+            pipeline.step(x, target)
+        except RuntimeError as error:
+            return str(error.__cause__ or error)
+    return "ran" if all(w.grad is not None for w in block.parameters()) else ""
+
+
+def test_a_block_compiled_in_place_fails_in_the_first_step() -> None:
+    """Under `ScheduleInterleavedZeroBubble` the last of two stages, whose block
+    was compiled in place, raises when its backward is split. It runs with
+    `torch._functorch.config.donated_buffer` off."""
+    short = partial(grouped, seconds=10)
+    _, said = ranks.run_ranks(2, short, kept, True)
+    assert "compiled with non-empty donated buffers" in said
+    assert ranks.run_ranks(2, grouped, kept, False) == ["ran", "ran"]
+
+
 def paired(told: bool) -> list[str]:
     """The kinds of this rank's first pair of a DualPipeV step as they were
     done, or that a function was asked to do them."""
@@ -391,6 +419,26 @@ def test_a_pair_runs_one_after_the_other_unless_told_how() -> None:
         == [["forward", "backward"]] * 2
     )
     assert ranks.run_ranks(2, grouped, paired, True) == [["asked"]] * 2
+
+
+def test_a_split_backward_calls_a_weights_hook_and_not_its_accumulators() -> (
+    None
+):
+    """When torch computes the gradients of a stage's weights by themselves,
+    hooks of `register_hook` run, and those of
+    `register_post_accumulate_grad_hook` don't."""
+    block, ran = Block(), []
+    weights = list(block.parameters())
+    for weight in weights:
+        weight.register_hook(lambda _: ran.append("tensor"))
+        weight.register_post_accumulate_grad_hook(lambda _: ran.append("after"))
+    x = torch.ones(1, WIDTH, requires_grad=True)
+    y = block(x)
+    _, owed = stage_backward_input(
+        [y], [torch.ones_like(y)], [x], iter(weights)
+    )
+    stage_backward_weight(iter(weights), owed)
+    assert ran == ["tensor"] * len(weights)
 
 
 # Data parallelism on top
