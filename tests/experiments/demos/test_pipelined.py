@@ -274,6 +274,47 @@ def test_torchs_zero_bubble_with_one_part_a_rank_is_zb_h1() -> None:
     ]
 
 
+def outputs(wanted: bool) -> tuple[int, int]:
+    """Of how many micro-batches a step of 1F1B keeps outputs on this rank, and
+    how many buffers this stage receives into."""
+    rank, stages = dist.get_rank(), dist.get_world_size()
+    loss = nn.functional.mse_loss
+    part: dict[int, nn.Module] = {rank: model(stages)[rank]}
+    pipeline = Pipeline("1F1B", part, stages, MICRO_BATCHES, loss)
+    (x,), (target,) = batch()
+    if wanted:
+        given = {"target": target} if rank else {}
+        pipeline.schedule.step(*([] if rank else [x]), **given)
+    else:
+        pipeline.step(x, target)
+    (stage,) = pipeline.stages
+    infos = [stage.args_recv_info, stage.grad_recv_info]
+    buffers = {
+        one.buffer.data_ptr()
+        for info in infos
+        for micro_batch in info.values()
+        for one in micro_batch
+        if one is not None and one.buffer is not None
+    }
+    return len(stage.output_chunks), len(buffers)
+
+
+def test_a_step_keeps_all_outputs_unless_told_not_to() -> None:
+    """After a step of torch's 1F1B the last of two stages still has the outputs
+    of all eight micro-batches, and with `return_outputs=False` of none."""
+    (_, _), (kept, _) = ranks.run_ranks(2, grouped, outputs, True)
+    assert kept == MICRO_BATCHES
+    (_, _), (kept, _) = ranks.run_ranks(2, grouped, outputs, False)
+    assert kept == 0
+
+
+def test_stages_make_a_buffer_for_every_micro_batch() -> None:
+    """Each of two stages under 1F1B has eight buffers to receive in, one for
+    each micro-batch, though it holds two micro-batches or one."""
+    found = ranks.run_ranks(2, grouped, outputs, False)
+    assert [buffers for _, buffers in found] == [MICRO_BATCHES] * 2
+
+
 def compiled(name: str) -> str:
     """What torch says to a stage that was compiled."""
     rank, stages = dist.get_rank(), dist.get_world_size()
@@ -343,7 +384,7 @@ def test_a_block_compiled_in_place_runs_its_backward_twice() -> None:
     torch.testing.assert_close(split, list(whole))
 
 
-def kept(donate: bool) -> str:
+def in_place(donate: bool) -> str:
     """What a step of zero bubble says to blocks that were compiled in place,
     whose backward may or may not reuse what the forward saved."""
     rank, stages = dist.get_rank(), dist.get_world_size()
@@ -365,9 +406,9 @@ def test_a_block_compiled_in_place_fails_in_the_first_step() -> None:
     was compiled in place, raises when its backward is split. It runs with
     `torch._functorch.config.donated_buffer` off."""
     short = partial(grouped, seconds=10)
-    _, said = ranks.run_ranks(2, short, kept, True)
+    _, said = ranks.run_ranks(2, short, in_place, True)
     assert "compiled with non-empty donated buffers" in said
-    assert ranks.run_ranks(2, grouped, kept, False) == ["ran", "ran"]
+    assert ranks.run_ranks(2, grouped, in_place, False) == ["ran", "ran"]
 
 
 def paired(told: bool) -> list[str]:
