@@ -17,7 +17,13 @@ from torch.distributed.pipelining._backward import (
     stage_backward_input,
     stage_backward_weight,
 )
-from torch.distributed.pipelining.schedules import OVERLAP_F_B
+from torch.distributed.pipelining.schedules import (
+    OVERLAP_F_B,
+    UNSHARD,
+    _Action,
+    _add_unshard_reshard,
+    _ComputationType,
+)
 
 from lockstep.experiments.demos.pipelined import (
     MICRO_BATCHES,
@@ -519,6 +525,27 @@ def test_weights_freed_after_a_forward_are_gathered_every_micro_batch(
     times."""
     assert over_replicas["FSDP, kept", "1F1B"].gathers == 2
     assert over_replicas["FSDP, freed", "1F1B"].gathers == 18
+
+
+@pytest.mark.parametrize(("parts", "gathers"), [(2, 2), (3, 3), (4, 15)])
+def test_torch_keeps_three_parts_of_a_rank_gathered(
+    parts: int, gathers: int
+) -> None:
+    """To rank 0's list of the interleaved schedule, four ranks with sixteen
+    micro-batches, torch adds one gather for each of two parts or of three. With
+    four parts it adds fifteen, for it keeps no more than three gathered."""
+    kinds = {
+        "F": _ComputationType.FORWARD,
+        "B": _ComputationType.FULL_BACKWARD,
+    }
+    schedule = Schedule("interleaved", RANKS, 16, parts)
+    actions: list[_Action | None] = [
+        _Action(schedule.place(0, part), kinds[kind], number)
+        for ((kind, number, part),) in schedule.steps[0]
+    ]
+    listed = _add_unshard_reshard(actions)
+    found = [action.computation_type for action in listed]
+    assert found.count(UNSHARD) == gathers
 
 
 def test_ddp_averages_nothing_under_a_zero_bubble_schedule(
