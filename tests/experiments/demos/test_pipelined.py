@@ -11,12 +11,19 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch._dynamo import OptimizedModule
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.distributed.pipelining._backward import (
     stage_backward_input,
     stage_backward_weight,
 )
-from torch.distributed.pipelining.schedules import OVERLAP_F_B
+from torch.distributed.pipelining.schedules import (
+    OVERLAP_F_B,
+    UNSHARD,
+    _Action,
+    _add_unshard_reshard,
+    _ComputationType,
+)
 
 from lockstep.experiments.demos.pipelined import (
     MICRO_BATCHES,
@@ -273,6 +280,47 @@ def test_torchs_zero_bubble_with_one_part_a_rank_is_zb_h1() -> None:
     ]
 
 
+def outputs(wanted: bool) -> tuple[int, int]:
+    """Of how many micro-batches a step of 1F1B keeps outputs on this rank, and
+    how many buffers this stage receives into."""
+    rank, stages = dist.get_rank(), dist.get_world_size()
+    loss = nn.functional.mse_loss
+    part: dict[int, nn.Module] = {rank: model(stages)[rank]}
+    pipeline = Pipeline("1F1B", part, stages, MICRO_BATCHES, loss)
+    (x,), (target,) = batch()
+    if wanted:
+        given = {"target": target} if rank else {}
+        pipeline.schedule.step(*([] if rank else [x]), **given)
+    else:
+        pipeline.step(x, target)
+    (stage,) = pipeline.stages
+    infos = [stage.args_recv_info, stage.grad_recv_info]
+    buffers = {
+        one.buffer.data_ptr()
+        for info in infos
+        for micro_batch in info.values()
+        for one in micro_batch
+        if one is not None and one.buffer is not None
+    }
+    return len(stage.output_chunks), len(buffers)
+
+
+def test_a_step_keeps_all_outputs_unless_told_not_to() -> None:
+    """After a step of torch's 1F1B the last of two stages still has the outputs
+    of all eight micro-batches, and with `return_outputs=False` of none."""
+    (_, _), (kept, _) = ranks.run_ranks(2, grouped, outputs, True)
+    assert kept == MICRO_BATCHES
+    (_, _), (kept, _) = ranks.run_ranks(2, grouped, outputs, False)
+    assert kept == 0
+
+
+def test_stages_make_a_buffer_for_every_micro_batch() -> None:
+    """Each of two stages under 1F1B has eight buffers to receive in, one for
+    each micro-batch, though it holds two micro-batches or one."""
+    found = ranks.run_ranks(2, grouped, outputs, False)
+    assert [buffers for _, buffers in found] == [MICRO_BATCHES] * 2
+
+
 def compiled(name: str) -> str:
     """What torch says to a stage that was compiled."""
     rank, stages = dist.get_rank(), dist.get_world_size()
@@ -342,6 +390,33 @@ def test_a_block_compiled_in_place_runs_its_backward_twice() -> None:
     torch.testing.assert_close(split, list(whole))
 
 
+def in_place(donate: bool) -> str:
+    """What a step of zero bubble says to blocks that were compiled in place,
+    whose backward may or may not reuse what the forward saved."""
+    rank, stages = dist.get_rank(), dist.get_world_size()
+    block = Block()
+    block.compile(backend="aot_eager")
+    loss = nn.functional.mse_loss
+    pipeline = Pipeline("InterleavedZeroBubble", {rank: block}, stages, 2, loss)
+    (x,), (target,) = batch(rows=2)
+    with functorch.patch(donated_buffer=donate):
+        try:
+            pipeline.step(x, target)
+        except RuntimeError as error:
+            return str(error.__cause__ or error)
+    return "ran" if all(w.grad is not None for w in block.parameters()) else ""
+
+
+def test_a_block_compiled_in_place_fails_in_the_first_step() -> None:
+    """Under `ScheduleInterleavedZeroBubble` the last of two stages, whose block
+    was compiled in place, raises when its backward is split. It runs with
+    `torch._functorch.config.donated_buffer` off."""
+    short = partial(grouped, seconds=10)
+    _, said = ranks.run_ranks(2, short, in_place, True)
+    assert "compiled with non-empty donated buffers" in said
+    assert ranks.run_ranks(2, grouped, in_place, False) == ["ran", "ran"]
+
+
 def paired(told: bool) -> list[str]:
     """The kinds of this rank's first pair of a DualPipeV step as they were
     done, or that a function was asked to do them."""
@@ -393,6 +468,26 @@ def test_a_pair_runs_one_after_the_other_unless_told_how() -> None:
     assert ranks.run_ranks(2, grouped, paired, True) == [["asked"]] * 2
 
 
+def test_a_split_backward_calls_a_weights_hook_and_not_its_accumulators() -> (
+    None
+):
+    """When torch computes the gradients of a stage's weights by themselves,
+    hooks of `register_hook` run, and those of
+    `register_post_accumulate_grad_hook` don't."""
+    block, ran = Block(), []
+    weights = list(block.parameters())
+    for weight in weights:
+        weight.register_hook(lambda _: ran.append("tensor"))
+        weight.register_post_accumulate_grad_hook(lambda _: ran.append("after"))
+    x = torch.ones(1, WIDTH, requires_grad=True)
+    y = block(x)
+    _, owed = stage_backward_input(
+        [y], [torch.ones_like(y)], [x], iter(weights)
+    )
+    stage_backward_weight(iter(weights), owed)
+    assert ran == ["tensor"] * len(weights)
+
+
 # Data parallelism on top
 
 
@@ -430,6 +525,27 @@ def test_weights_freed_after_a_forward_are_gathered_every_micro_batch(
     times."""
     assert over_replicas["FSDP, kept", "1F1B"].gathers == 2
     assert over_replicas["FSDP, freed", "1F1B"].gathers == 18
+
+
+@pytest.mark.parametrize(("parts", "gathers"), [(2, 2), (3, 3), (4, 15)])
+def test_torch_keeps_three_parts_of_a_rank_gathered(
+    parts: int, gathers: int
+) -> None:
+    """To rank 0's list of the interleaved schedule, four ranks with sixteen
+    micro-batches, torch adds one gather for each of two parts or of three. With
+    four parts it adds fifteen, for it keeps no more than three gathered."""
+    kinds = {
+        "F": _ComputationType.FORWARD,
+        "B": _ComputationType.FULL_BACKWARD,
+    }
+    schedule = Schedule("interleaved", RANKS, 16, parts)
+    actions: list[_Action | None] = [
+        _Action(schedule.place(0, part), kinds[kind], number)
+        for ((kind, number, part),) in schedule.steps[0]
+    ]
+    listed = _add_unshard_reshard(actions)
+    found = [action.computation_type for action in listed]
+    assert found.count(UNSHARD) == gathers
 
 
 def test_ddp_averages_nothing_under_a_zero_bubble_schedule(

@@ -179,6 +179,7 @@ class Pipeline:
             *([x] if self.first else []),
             target=target if self.last else None,
             losses=losses if self.last else None,
+            return_outputs=False,  # or the last part keeps all micro-batches'
         )
         return losses
 
