@@ -172,9 +172,9 @@ VARIANTS = [
     ),
     *shared("slow storage", CHECKPOINT, SLOW),
     *shared(
-        "one checkpoint is kept",
+        "two checkpoints are kept",
         PIECES,
-        ("def save(self, keep: int = 3)", "def save(self, keep: int = 1)"),
+        ("def save(self, keep: int = 3)", "def save(self, keep: int = 2)"),
     ),
     Variant(
         "plain_loop",
