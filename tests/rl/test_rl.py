@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,25 @@ def test_turns_leave_both_roles_idle_and_a_bound_refuses_long_answers() -> None:
     assert ahead["refused"][longest] > 0
     assert ahead["trained"][longest] == 0  # every one of them
     assert {1, 2}.isdisjoint(ahead["refused"])
+
+
+def test_long_answers_are_in_flight_beyond_their_share() -> None:
+    """Answers of twelve rounds are one prompt in twenty. In 400 versions they
+    are more than a fifth of what is in flight when a version is made."""
+    cfg, version = Run(), 0
+    schedule, waiting = Schedule(cfg), Counter[int]()
+    while version < 400:
+        schedule.ask(version)
+        if schedule.take(version):
+            version += 1
+            waiting.update(
+                prompt(cfg, position).rounds
+                for position in schedule.in_flight()
+            )
+        schedule.queue += schedule.advance().items()
+    longest = max(ROUNDS)
+    assert ROUNDS.count(longest) / len(ROUNDS) == 0.05
+    assert round(waiting[longest] / waiting.total(), 2) == 0.23
 
 
 # A run
