@@ -144,6 +144,26 @@ def test_autocast_keeps_the_loss_in_fp32() -> None:
     assert (logits.dtype, loss.dtype) == (BF16, FP32)
 
 
+def test_autocast_casts_a_weight_once() -> None:
+    """Two products with a weight in one autocast region save the same bf16
+    copy of it for the backward pass. Another region makes another."""
+    layer, saved = nn.Linear(4, 3, bias=False), list[torch.Tensor]()
+    x = torch.ones(2, 4, requires_grad=True)
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype == BF16 and 3 in tensor.shape:
+            saved.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, keep):
+        for times in (2, 1):
+            with torch.autocast("cpu", torch.bfloat16):
+                for _ in range(times):
+                    layer(x)
+    first, second, third = (tensor.data_ptr() for tensor in saved)
+    assert first == second != third
+
+
 # Optimizer state
 
 
