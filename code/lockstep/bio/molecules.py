@@ -77,7 +77,7 @@ def canonical(molecule: Chem.Mol) -> str:
 
 def parent(molecule: Chem.Mol) -> str:
     """...and for all of its salts, isotopes and charges: without common
-    counterions and solvents, neutral where it can be."""
+    counterions, solvents and bound metals, neutral where it can be."""
     return _parents(canonical(molecule))
 
 
