@@ -137,8 +137,10 @@ def test_every_row_is_read_or_refused() -> None:
 
 
 def test_a_scaffold_is_the_parents() -> None:
-    """A salt with a ring is none of its rings, and stereo is no part."""
+    """A salt with a ring is none of its rings, and stereo is no part. RDKit
+    keeps an atom that a double bond joins to a ring."""
     assert scaffold(parse("CCc1ccccc1")) == "c1ccccc1"
+    assert scaffold(parse("CC1CCCCC1=O")) == "O=C1CCCCC1"
     salt = "CCCCCCCCCCCC[NH3+].Cc1ccc(S(=O)(=O)[O-])cc1"
     assert scaffold(parse(salt)) == ""
     assert scaffold(parse("CCO")) == ""

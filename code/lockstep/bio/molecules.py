@@ -97,8 +97,8 @@ def tautomer(molecule: Chem.Mol) -> str:
 
 
 def scaffold(molecule: Chem.Mol) -> str:
-    """Bemis and Murcko's (1996) of the parent: rings, and what links them.
-    Empty for a molecule without rings."""
+    """Bemis and Murcko's (1996) of the parent: rings, what links them, and, in
+    RDKit, what a double bond joins to them. Empty without rings."""
     return MurckoScaffold.MurckoScaffoldSmiles(flat(molecule))
 
 
