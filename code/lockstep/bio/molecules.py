@@ -77,7 +77,7 @@ def canonical(molecule: Chem.Mol) -> str:
 
 def parent(molecule: Chem.Mol) -> str:
     """...and for all of its salts, isotopes and charges: without common
-    counterions and solvents, neutral where it can be."""
+    counterions, solvents and bound metals, neutral where it can be."""
     return _parents(canonical(molecule))
 
 
@@ -97,8 +97,8 @@ def tautomer(molecule: Chem.Mol) -> str:
 
 
 def scaffold(molecule: Chem.Mol) -> str:
-    """Bemis and Murcko's (1996) of the parent: rings, and what links them.
-    Empty for a molecule without rings."""
+    """Bemis and Murcko's (1996) of the parent: rings, what links them, and, in
+    RDKit, what a double bond joins to them. Empty without rings."""
     return MurckoScaffold.MurckoScaffoldSmiles(flat(molecule))
 
 

@@ -126,7 +126,7 @@ class Centers:
 
     def extended(self, items: Sequence[str]) -> Centers:
         """With the centers of what lies beyond all, as a version of its own:
-        a new series is a group and stays whole."""
+        a new cluster is a group and stays whole."""
         nearest = zip(items, self._nearest(items), strict=True)
         beyond = [item for item, center in nearest if not center]
         if not beyond:
