@@ -116,6 +116,23 @@ def test_the_leading_phase_is_the_longest_that_is_not_within_another(
     ]
 
 
+def test_a_device_that_is_slow_in_all_leads_in_backward_like_its_peers(
+    tmp_path: Path,
+) -> None:
+    """A backward pass takes twice a forward, and its end is common: where one
+    device takes half as long again for both, only `forward` shows it."""
+    (tmp_path / "events").mkdir()
+    for rank, slow in enumerate([1.0, 1.5]):
+        took = {"forward": slow, "backward": 1.5 * 3 - slow}
+        event = {"event": "step", "rank": rank, "step": 1, "phases": took}
+        path = tmp_path / f"events/attempt-0-rank-{rank}.jsonl"
+        path.write_text(json.dumps(event) + "\n")
+    assert list(leading(tmp_path, 1)) == [
+        (0, "backward", 3.5),
+        (1, "backward", 3.0),
+    ]
+
+
 def test_kept_steps_are_those_that_were_not_replayed() -> None:
     assert kept_steps(Report(steps=30, replayed_steps=10)) == 0.75
     assert kept_steps(Report(steps=30)) == 1

@@ -51,8 +51,8 @@ def untouched(store: dist.Store, rank: int, world_size: int) -> dist.Store:
 def end_with_parent() -> None:
     """Exit when this process's parent is gone.
 
-    torchrun starts its ranks in sessions of their own, so a SIGKILL that
-    reaches torchrun alone would leave them training, with nobody to restart
+    SIGKILL takes no children along, and sessions of their own keep torchrun's
+    ranks out of its process group: they would train on, with nobody to restart
     or stop them.
     """
     parent = os.getppid()
