@@ -10,6 +10,11 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.metadata import (
+    BytesStorageMetadata,
+    MetadataIndex,
+)
 
 from lockstep.trainer import checkpoint
 from lockstep.trainer.checkpoint import (
@@ -29,7 +34,7 @@ from lockstep.trainer.model import make_task
 from lockstep.trainer.process import joined
 from tests import ranks
 from tests.conftest import daily
-from tests.experiments.faults.damage import Bomb, flip, reseal
+from tests.experiments.faults.damage import Bomb, bomb, flip, reseal
 from tests.faults import after_commit
 from tests.jobs import work
 
@@ -202,6 +207,28 @@ def test_sealed_metadata_with_code_run_nothing(
         for file, raw in before.items():
             file.write_bytes(raw)
     verify(folder)
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_tensor_that_is_called_bytes_runs_nothing(tmp_path: Path) -> None:
+    """DCP unpickles an entry that a checkpoint's metadata call bytes, even if a
+    tensor is asked for. The trainer's reader refuses such metadata."""
+    folder, key = tmp_path / "dcp", "weights"
+    dcp.save({key: torch.ones(4)}, checkpoint_id=folder, no_dist=True)
+    found = DataReader(folder).read_metadata()
+    (place,) = found.storage_data.values()
+    data = folder / place.relative_path
+    marker = bomb(data)
+    place.offset, place.length = 0, data.stat().st_size
+    found.state_dict_metadata = {key: BytesStorageMetadata()}
+    found.storage_data = {MetadataIndex(key): place}
+    (folder / ".metadata").write_bytes(pickle.dumps(found))
+    asked = {key: torch.zeros(4)}
+    with pytest.raises(CheckpointException, match="is no metadata"):
+        dcp.load(asked, storage_reader=DataReader(folder), no_dist=True)
+    assert not marker.exists()
+    dcp.load(asked, checkpoint_id=folder, no_dist=True)
+    assert marker.exists()  # DCP's own reader ran it
 
 
 def failing(settings: Event, where: str) -> Event:

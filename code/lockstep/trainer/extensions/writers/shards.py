@@ -20,8 +20,11 @@ from ...step import Replica
 from . import METADATA
 
 FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
+# An entry of this class is unpickled by `dcp.load`, even in place of a tensor.
+BYTES = metadata.BytesStorageMetadata
+CLASSES = {k: v for k, v in vars(metadata).items() if isclass(v)}
 KNOWN = {
-    *((metadata.__name__, k) for k, v in vars(metadata).items() if isclass(v)),
+    *((metadata.__name__, k) for k, v in CLASSES.items() if v is not BYTES),
     *(("torch", k) for k, v in vars(torch).items() if isinstance(v, dtype)),
     ("torch", "Size"),
     ("torch.serialization", "_get_layout"),
@@ -65,7 +68,7 @@ def load_shards(r: Replica, folder: Path) -> None:
 # --8<-- [start:metadata]
 class DataReader(dcp.FileSystemReader):
     """Reads `.metadata`, a pickle, as data: other classes than DCP's own for
-    that purpose are refused, and none of their code runs."""
+    tensors are refused, and none of their code runs."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> metadata.Metadata:
         with Path(self.path, METADATA).open("rb") as file:
@@ -75,7 +78,7 @@ class DataReader(dcp.FileSystemReader):
 
 
 class Unpickler(pickle.Unpickler):
-    """Knows what DCP's metadata are made of, and nothing else."""
+    """Knows what DCP's metadata of tensors are made of, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in KNOWN:
