@@ -9,12 +9,20 @@ from lockstep.planner.figures import (
     divides,
     one_of,
     quantity,
+    short,
     whole,
     words,
 )
 
 AREA = Formula("area", "width * 2e3 / (ways if ways >= 2 else 1)", "B", "me")
 HALF = Formula("half", "ceil(area / 2)", "B", "me")
+
+
+def test_a_tie_in_the_fourth_digit_is_rounded_as_in_the_browser() -> None:
+    """CPython's format would take the even digit, 4.562e+10."""
+    assert short(365e9 / 8) == "4.563e+10"
+    assert quantity(365e9 / 8, "B/s") == "45.63 GB/s"
+    assert quantity(0.125, "s") == "0.125 s"
 
 
 def test_inputs_are_the_names_in_a_formula() -> None:

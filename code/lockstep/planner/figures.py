@@ -123,7 +123,13 @@ def short(value: float) -> str:
     """A number in few characters."""
     if value == int(value) and abs(value) < 1e6:
         return str(int(value))
-    return f"{value:.4g}"
+    return four_digits(value)
+
+
+def four_digits(value: float) -> str:
+    """Round to four digits. A tie goes away from zero: CPython would take the
+    even digit there, and MicroPython doesn't."""
+    return f"{value * (1 + 1e-12):.4g}"
 
 
 def quantity(value: float, unit: str) -> str:
@@ -169,8 +175,8 @@ def scaled(value: float, base: int) -> str:
             prefix = PREFIXES[-power]
             if base == 1024:
                 prefix = prefix.upper()
-            return f"{value / base**power:.4g} {prefix}"
-    return f"{value:.4g} "
+            return f"{four_digits(value / base**power)} {prefix}"
+    return f"{four_digits(value)} "
 
 
 def number(text: str) -> float:
