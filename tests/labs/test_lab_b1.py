@@ -20,7 +20,7 @@ def test_a_side_is_a_function_of_name_and_seed() -> None:
     names = [f"scaffold {number}" for number in range(2000)]
     found = [sound.side(one, 0, SHARES, {}) for one in names]
     # Written down: a run that goes on tomorrow has to find the same.
-    assert "".join(one[1] for one in found[:12]) == "rrrrerrreerr"
+    assert "".join(one[1] for one in found[:12]) == "rrrrrerrrrrr"
     assert found.count("test") / len(found) == pytest.approx(0.2, abs=0.03)
     assert sound.side(names[0], 0, SHARES, {names[0]: "test"}) == "test"
     # The shares' sum may be rounded down: the last part has the rest.
