@@ -222,8 +222,10 @@ def unused(folder: Path, variants: list[Variant]) -> list[str]:
 @pytest.mark.timeout(1200)
 def test_each_change_of_a_sound_variant_runs(tmp_path: Path) -> None:
     """A variant whose changed lines a loop never runs would be the plain
-    loop."""
-    assert apart(unused, tmp_path, VARIANTS) == []
+    loop. Compiled variants are left out: torch.compile doesn't go together
+    with a trace function."""
+    traced = [one for one in VARIANTS if "compiled" not in one.name]
+    assert apart(unused, tmp_path, traced) == []
 
 
 def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:

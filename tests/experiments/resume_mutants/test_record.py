@@ -27,10 +27,10 @@ def test_recorded_faults_that_matter_are_found() -> None:
 
 
 def test_recorded_sound_variants_pass() -> None:
-    """At least 25 sound variants end as their undisturbed runs, and the exam
+    """At least 30 sound variants end as their undisturbed runs, and the exam
     fails none of them."""
     variants = known(SOUND)
-    assert len(variants) >= 25
+    assert len(variants) >= 30
     assert variants.keys() <= {f"{one.loop}: {one.name}" for one in VARIANTS}
     for one in variants.values():
         assert (one["shows"], one["failed"]) == ("", ""), one["name"]
