@@ -349,10 +349,7 @@ def resize(b: Bench) -> Verdicts:
         why = f"asked for {ranks} ranks, it ran on {second.world}"
         return {"world-size": Verdict("not run", why)}
     now = lineage(b.stopped, second)
-    if refused(now, second) and not CRASHED.match(second.last_words):
-        why = f"it refuses another world size: {second.last_words}"
-        return {"world-size": Verdict("not applicable", why)}
-    if trouble := went_on(now, second, b.middle):
+    if trouble := took(now, second, b.middle, "world size"):
         return {"world-size": trouble}
     how = f"{b.launch.ranks} to {ranks} ranks"
     return {"world-size": resumed_otherwise(was, now, how)}
@@ -378,10 +375,7 @@ def with_micro_batches(b: Bench) -> Verdict:
     b.begin("stopped")
     second = b.run(micro_batch=size)
     now = lineage(b.stopped, second)
-    if refused(now, second) and not CRASHED.match(second.last_words):
-        why = f"it refuses another micro-batch: {second.last_words}"
-        return Verdict("not applicable", why)
-    if trouble := went_on(now, second, b.middle):
+    if trouble := took(now, second, b.middle, "micro-batch"):
         return trouble
     if max(second.steps[0].passes) >= most:
         why = (
@@ -794,6 +788,17 @@ def refused(now: Lineage, ended: Ended) -> bool:
     trained."""
     failed = bool(ended.code) and not ended.out_of_time
     return failed and not now.start.trained
+
+
+def took(
+    now: Lineage, ended: Ended, at_least: int, setting: str
+) -> Verdict | None:
+    """What `went_on` says of a launch with another setting, unless it refused
+    that; a crash is no refusal."""
+    if refused(now, ended) and not CRASHED.match(ended.last_words):
+        why = f"it refuses another {setting}: {ended.last_words}"
+        return Verdict("not applicable", why)
+    return went_on(now, ended, at_least)
 
 
 def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
