@@ -54,9 +54,9 @@ class Run:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        least = {"max_lag": 0, "seed": 0, "trainer_scales": 0}
+        least = {"max_lag": 0, "seed": 0}
         for name, value in vars(self).items():
-            if isinstance(value, int) and value < least.get(name, 1):
+            if type(value) is int and value < least.get(name, 1):
                 raise ConfigError(
                     f"{name}={value}: it is at least {least.get(name, 1)}"
                 )

@@ -61,12 +61,17 @@ def missing(question: Asked, root: Path = ROOT) -> Iterator[str]:
 
 
 @cache
+def _body(path: Path) -> list[ast.stmt]:
+    """The statements of a module; none if it is not there."""
+    text = path.read_text("utf-8") if path.is_file() else ""
+    return ast.parse(text).body
+
+
+@cache
 def _functions(path: Path) -> set[str]:
     """The names of a module's functions, those of classes with the class."""
-    if not path.is_file():
-        return set()
     found = set()
-    for node in ast.parse(path.read_text("utf-8")).body:
+    for node in _body(path):
         if isinstance(node, ast.FunctionDef):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):
@@ -137,10 +142,9 @@ def ending(test: str, ended: dict[str, list[str]], root: Path = ROOT) -> str:
 @cache
 def weekly(path: Path) -> set[str]:
     """The names of a module's tests that carry the mark `weekly`."""
-    text = path.read_text("utf-8") if path.is_file() else ""
     return {
         node.name
-        for node in ast.parse(text).body
+        for node in _body(path)
         if isinstance(node, ast.FunctionDef)
         and "pytest.mark.weekly" in map(ast.unparse, node.decorator_list)
     }
