@@ -9,7 +9,7 @@ from lockstep.explore import layouts, page
 from lockstep.explore.drawing import AREA
 from lockstep.explore.settings import read
 from lockstep.planner.figures import plain
-from lockstep.planner.layout import HARDWARE
+from lockstep.planner.hardware import HARDWARE
 from lockstep.planner.questions import ask
 from lockstep.planner.search import search
 

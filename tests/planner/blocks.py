@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockstep.planner.models import preset, shape
+from lockstep.planner.models import shape
+from lockstep.planner.presets import preset
 
 
 class Attention(nn.Module):

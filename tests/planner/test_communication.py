@@ -6,7 +6,8 @@ import pytest
 
 from lockstep.planner.communication import communication
 from lockstep.planner.figures import PlanError
-from lockstep.planner.models import params, preset, shape
+from lockstep.planner.models import params, shape
+from lockstep.planner.presets import preset
 
 LLAMA = shape(preset("llama3-8b"))
 SIZE = params(LLAMA)["total"].value

@@ -7,8 +7,10 @@ import pytest
 
 from lockstep.cli import main
 from lockstep.planner.figures import PlanError, plain
-from lockstep.planner.layout import HARDWARE, layout
-from lockstep.planner.models import params, preset, shape
+from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import layout
+from lockstep.planner.models import params, shape
+from lockstep.planner.presets import preset
 from lockstep.planner.search import candidates, command, search
 
 LLAMA = shape(preset("llama3-8b"))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lockstep.planner.models import PRESETS
 from lockstep.planner.pipeline import SCHEDULES
+from lockstep.planner.presets import PRESETS
 from tests import micropython
 from tests.planner.answer_all import answer
 

@@ -27,9 +27,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from lockstep.experiments.demos.peak import MODES, Classic, again
 from lockstep.planner.activations import BLOCK, activations
 from lockstep.planner.communication import ACTIVATION, REGATHERED
-from lockstep.planner.layout import HARDWARE, layout
+from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import layout
 from lockstep.planner.memory import OPTIMIZERS
-from lockstep.planner.models import PRESETS, params, preset, shape
+from lockstep.planner.models import params, shape
+from lockstep.planner.presets import PRESETS, preset
 from lockstep.planner.questions import ask
 from lockstep.trainer.process import joined
 from tests import ranks

@@ -8,7 +8,7 @@ import pytest
 
 from lockstep.planner.activations import activations
 from lockstep.planner.collectives import BUS, collective
-from lockstep.planner.layout import HARDWARE
+from lockstep.planner.hardware import HARDWARE
 from lockstep.planner.memory import memory
 from lockstep.planner.models import params
 from lockstep.planner.pipeline import pipeline

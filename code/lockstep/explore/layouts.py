@@ -6,8 +6,10 @@ the one that keeps activations is drawn if it fits, because it is faster.
 """
 
 from lockstep.planner.figures import PlanError, percent, plain, short
-from lockstep.planner.layout import HARDWARE, layout
-from lockstep.planner.models import params, preset
+from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import layout
+from lockstep.planner.models import params
+from lockstep.planner.presets import preset
 
 from .scene import Lanes, Points, Scene
 from .settings import Choice, Slider

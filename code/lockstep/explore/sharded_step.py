@@ -2,7 +2,9 @@
 
 from lockstep.planner import activations, collectives, models
 from lockstep.planner.figures import derive, plain, short
-from lockstep.planner.layout import HARDWARE, RUN
+from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import RUN
+from lockstep.planner.presets import preset
 
 from .scene import Areas, Lanes, Scene
 from .settings import SHARDED, Choice, Slider
@@ -11,7 +13,7 @@ TITLE = "A sharded step"
 RANKS = 64
 LAYERS = 6  # of the model's size: enough to see a step, few enough to read it
 SEQUENCE = 8192
-MODEL = models.params(models.preset("llama3-70b"))
+MODEL = models.params(preset("llama3-70b"))
 PARAMETERS = plain(MODEL["attention_per_layer"]) + plain(MODEL["mlp_per_layer"])
 ACHIEVED = HARDWARE["h100"]["peak_flops"] * RUN["efficiency"]
 BACKWARD = 3  # times the forward pass, which is one of the three

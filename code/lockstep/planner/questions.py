@@ -10,11 +10,13 @@ from .communication import CONTEXT, DEFAULTS
 from .figures import PlanError, flag, one_of
 from .flops import RECOMPUTE, flops
 from .goodput import goodput
-from .layout import HARDWARE, RUN, layout
+from .hardware import HARDWARE
+from .layout import RUN, layout
 from .memory import BYTES, OPTIMIZERS, memory
-from .models import PRESETS, SHAPE, params, preset
+from .models import SHAPE, params
 from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
 from .pipeline import SCHEDULES, pipeline
+from .presets import PRESETS, preset
 
 HELP = {
     "preset": "a published model; what is given besides takes its values'"

@@ -27,7 +27,7 @@ from lockstep.planner.figures import (
     percent,
     quantity,
 )
-from lockstep.planner.layout import HARDWARE
+from lockstep.planner.hardware import HARDWARE
 from lockstep.planner.questions import ask
 
 PACKAGE = Path(__file__).parents[1]

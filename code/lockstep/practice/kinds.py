@@ -24,7 +24,8 @@ from lockstep.planner.flops import (
     PER_TOKEN,
 )
 from lockstep.planner.goodput import GOODPUT
-from lockstep.planner.layout import COVER, HARDWARE, STEP, SUM, TIME
+from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import COVER, STEP, SUM, TIME
 from lockstep.planner.memory import STATES
 from lockstep.planner.questions import QUESTIONS, ask
 

@@ -6,7 +6,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lockstep.experiments.demos import peers
 from lockstep.experiments.demos.peers import FLOPS, STATE, Peer, found
-from lockstep.planner.models import preset, shape
+from lockstep.planner.models import shape
+from lockstep.planner.presets import preset
 from tests.planner.blocks import Model
 
 # What the projects' functions returned for this question, at those commits

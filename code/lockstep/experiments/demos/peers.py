@@ -22,7 +22,8 @@ from torch.distributed.fsdp import (
 
 from lockstep.instruments.forked import in_a_group
 from lockstep.planner.figures import Formula
-from lockstep.planner.models import params, preset
+from lockstep.planner.models import params
+from lockstep.planner.presets import preset
 
 DP, SEQUENCE = 64, 8192
 

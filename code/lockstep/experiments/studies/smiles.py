@@ -43,7 +43,8 @@ from lockstep.experiments.benchmarks.order import alone
 from lockstep.experiments.markdown import in_bytes, measured, table
 from lockstep.experiments.provenance import about, write
 from lockstep.experiments.studies.smiles_streams import orders, trend
-from lockstep.planner.layout import HARDWARE, layout
+from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import layout
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.order import GlobalOrder
 

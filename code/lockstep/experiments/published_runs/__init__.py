@@ -1,0 +1,1 @@
+"""Published training runs, and what the planner predicts for them."""
