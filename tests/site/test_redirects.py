@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
+from playwright.sync_api import Browser
 
 from lockstep.site.build.addresses import (
     PUBLISHED,
@@ -16,6 +18,7 @@ from lockstep.site.build.addresses import (
 )
 
 from .conftest import ROOT, Site
+from .test_browser import Visit, browser  # noqa: F401 - a fixture
 
 DOCS = ROOT / "docs"
 EVERY = redirects(DOCS)
@@ -63,10 +66,14 @@ def test_a_moved_anchor_leads_to_its_new_place(old: str, site: Site) -> None:
     assert not there or BeautifulSoup(html, "html.parser").find(id=there)
 
 
-def test_a_browser_is_forwarded_to_a_moved_anchor(browse: Browse) -> None:
+def test_a_browser_is_forwarded_to_a_moved_anchor(
+    browser: Browser,  # noqa: F811
+    site: Site,
+) -> None:
     """An old address with an anchor ends on the page that has it now."""
-    page = browse("#evening")
-    page.wait_for_url("**/practice/#evening")
+    with Visit(browser, site) as visit:
+        visit.page.goto(site.address + "#evening")
+        visit.page.wait_for_url("**/practice/#evening")
 
 
 def test_a_release_adds_its_pages_and_forgets_none(
