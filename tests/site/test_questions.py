@@ -174,7 +174,7 @@ def test_all_that_a_core_question_has_is_on_its_page(bank: Site) -> None:
     links = {str(link["href"]) for link in page.select("a[href]")}
     assert {"../specimen/", "https://c.example/questions"} <= links
     assert "../../../concepts/memory/#state" in links
-    assert page.select_one("#proofs")
+    assert page.select_one("#proof-list")
     first = article(bank, "practice/questions/").select_one("tbody tr")
     assert first is not None
     assert given["title"] in first.get_text()
