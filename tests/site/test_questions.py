@@ -467,7 +467,7 @@ def test_published_answers_are_told_as_what_they_are() -> None:
     assert "Others' published texts answered here" in text
     first = "*Fell short, [b #0](https://github.com/a/b/issues/0).* Half of it."
     assert first in text
-    assert "“" not in text.partition("## What holds it")[2]
+    assert "“" not in text.partition("## Tests and sources")[2]
 
 
 def test_an_index_without_questions_has_no_empty_list() -> None:
