@@ -51,6 +51,8 @@ def figure(page: Page, name: str) -> Locator:
     found = page.locator(f"figure#{name}")
     page.wait_for_load_state("networkidle")
     if found.get_attribute("data-lazy") is not None:
+        found.evaluate("one => one.scrollIntoView()")
+        expect(found).to_have_attribute("data-ready", "")
         found.get_by_role("button").first.press("Enter")
         found.locator("summary").press("Enter")
     reach(found, "")

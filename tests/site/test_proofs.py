@@ -169,8 +169,8 @@ def test_a_mark_without_javascript_leads_to_the_list(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
-    """It is a link that unfolds the evidence at its entry. On paper it shows its
-    number, and the evidence stays away."""
+    """It is a link that unfolds the evidence at its entry. On paper it shows
+    its number, and the evidence stays away."""
     with Visit(browser, site, java_script_enabled=False) as visit:
         page = visit.page
         page.goto(f"{site.address}reference/explorables/")

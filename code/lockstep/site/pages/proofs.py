@@ -10,8 +10,8 @@ sources, separated by semicolons:
 A test is named by its function, with `file.py::` before it where two have the
 same name; what it asserts is the first paragraph of its docstring. A run or a
 source says in quotes what it holds. On the built page the mark is a ✓ that
-leads to a numbered list in the fold "Evidence" at the page's end; proofs.js opens
-the entry in place.
+leads to a numbered list in the fold "Evidence" at the page's end; proofs.js
+opens the entry in place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
-FOLD = """<details class="evidence" id="proof-list" data-search-exclude markdown>
+FOLD = """\
+<details class="evidence" id="proof-list" data-search-exclude markdown>
 <summary>Evidence</summary>"""
 # It joins the line before, unless it begins a paragraph or follows a fence.
 MARK = re.compile(r"[ \t]*(?:(?<=[^\n])\n[ \t]*)?\[✓\s+(?P<named>[^\]]+)\]")
