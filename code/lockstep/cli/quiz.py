@@ -112,7 +112,7 @@ def session(
     count: int,
     numbers: random.Random,
 ) -> int:
-    """Ask until nothing is due, the reader has answered `count` cards, or quits.
+    """Ask until nothing is due, `count` cards are answered or the reader quits.
     Each grade is saved before the next card."""
     answered, code = 0, 0
     try:
