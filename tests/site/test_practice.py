@@ -33,6 +33,7 @@ from .test_browser import (
 pytestmark = pytest.mark.xdist_group("site-practice")
 
 CARDS, MOCK = "practice/cards/", "practice/mock-interview/"
+STUDY = "practice/"
 NOW = dt.datetime(2026, 11, 23, 9, tzinfo=dt.UTC)
 PHONE: Any = {"width": 360, "height": 740}
 SIZES = {"phone": PHONE, "desk": {"width": 1280, "height": 800}}
@@ -949,7 +950,7 @@ def test_every_topic_of_the_bank_belongs_to_a_stage(
         assert named == set(TOPICS)
         html = site.pages()["practice/mock-prompts/"]
         headings = BeautifulSoup(html, "html.parser").select("article h2[id]")
-        groups = {heading["id"] for heading in headings} - {"proofs"}
+        groups = {heading["id"] for heading in headings}
         drawn = {name for s in stages.values() for name in s.get("prompts", [])}
         assert drawn == groups
 
@@ -1073,3 +1074,39 @@ def test_practice_sends_nothing(
         visit.assert_clean("practice")
         assert {request.method for request in sent} == {"GET"}
         assert not any("?" in request.url for request in sent)
+
+
+def test_a_study_plan_remembers_exports_and_imports(
+    browser: Browser,  # noqa: F811
+    site: Site,
+    tmp_path: Path,
+) -> None:
+    """A checked item is still checked after a reload, the page names the next
+    one, and an exported plan can be taken into another browser; any other file
+    changes nothing."""
+    with Visit(browser, site) as visit:
+        page = visit.open(STUDY)
+        box = page.get_by_role("checkbox").first
+        box.check()
+        status = page.locator(".practice [role=status]")
+        expect(status).to_contain_text("Two hours: 1 of 6 done. Continue with")
+        page.reload()
+        expect(page.get_by_role("checkbox").first).to_be_checked()
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name="Export").click()
+        kept = tmp_path / "study.json"
+        waiting.value.save_as(kept)
+    with Visit(browser, site) as visit:
+        page = visit.open(STUDY)
+        box = page.get_by_role("checkbox").first
+        expect(box).not_to_be_checked()
+        other = tmp_path / "other.json"
+        other.write_text("[1, 2]")
+        chooser = page.locator("input[type=file]")
+        chooser.set_input_files(other)
+        status = page.locator(".practice [role=status]")
+        expect(status).to_have_text(
+            "other.json is not an exported study plan; nothing has changed."
+        )
+        chooser.set_input_files(kept)
+        expect(box).to_be_checked()

@@ -18,32 +18,32 @@ EXTRAS = {"exam": "exam", "export": "cards", "quiz": "cards"}
 
 
 def planning() -> None:
-    """Numbers for a run, each with its formula: `lockstep plan --help`."""
+    """Plan a run: memory, traffic and time, each with its formula."""
 
 
 def drilling() -> None:
-    """The interview cut, built by the clock: `lockstep drill --help`."""
+    """Build the interview trainer in five timed drills."""
 
 
 def exercising() -> None:
-    """Exercises that are graded: `lockstep lab --help`."""
+    """Start and grade labs."""
 
 
 def mending() -> None:
-    """Broken trainers to mend: `lockstep bug --help`."""
+    """Find and fix the bugs of broken trainers."""
 
 
 def quizzing() -> None:
-    """Cards, each when it is about to be forgotten: `lockstep quiz --help`."""
+    """Practice cards with spaced repetition."""
 
 
 def exporting() -> None:
-    """The question bank as an Anki deck: `lockstep export --help`."""
+    """Export the question bank as an Anki deck."""
 
 
 def main(args: list[str] | None = None) -> int:
-    """`lockstep COMMAND …`; returns the exit code, 2 where a command wants more
-    than is installed."""
+    """Run `lockstep COMMAND` and return its exit code: 2 if the command needs
+    an extra that isn't installed."""
     args = sys.argv[1:] if args is None else args
     try:
         return run(args)
@@ -61,7 +61,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def run(args: list[str]) -> int:
-    """The command that the first word names, or the help."""
+    """Run the command that the first word names, or print the help."""
     with_commands = {
         "bug": bug.main,
         "drill": drill.main,

@@ -1,4 +1,4 @@
-"""What `lockstep lab`, `lockstep drill` and `lockstep bug` have in common."""
+"""Shared code of `lockstep lab`, `lockstep drill` and `lockstep bug`."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 class ExerciseError(Exception):
-    """What cannot be done; the message is one line."""
+    """Bad input. The message is one line."""
 
 
 def named(kind: str, number: str, known: Mapping[str, Kind]) -> Kind:
-    """The exercise of that number, with or without its zero, in either case.
+    """Return the exercise with that number, with or without a leading zero.
 
     Raises:
-        ExerciseError: there is none.
+        ExerciseError: there is no such exercise.
     """
     for name in number.lower(), number.zfill(2):
         if name in known:
             return known[name]
     raise ExerciseError(
-        f"there is no {kind} {number}; there is {', '.join(known)}"
+        f"unknown {kind} {number}; choose from {', '.join(known)}"
     )
 
 
 def listed(found: list[dict[str, Any]], line: str, json: bool) -> int:
-    """Print a line for each, as the format says; or all of them as JSON."""
+    """Print one formatted line for each, or all of them as JSON."""
     if json:
         print(dumps(found))
     else:
@@ -45,17 +45,17 @@ def listed(found: list[dict[str, Any]], line: str, json: bool) -> int:
 
 
 def is_there(target: Path) -> ExerciseError:
-    """Why nothing was written: a reader's work is never overwritten."""
+    """Return the error that protects a reader's file from being overwritten."""
     return ExerciseError(
-        f"{target} is there already; move it, or name another folder"
+        f"{target} already exists; move it, or choose a different folder"
     )
 
 
 def write(target: Path, text: str) -> None:
-    """Write a new file, in a folder that is made.
+    """Write a new file, and create its folder if necessary.
 
     Raises:
-        ExerciseError: it is there already.
+        ExerciseError: the file already exists.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -66,10 +66,10 @@ def write(target: Path, text: str) -> None:
 
 
 def graded(exercise: Exercise, file: Path, **options: Any) -> Report:
-    """The report on an answer.
+    """Grade an answer and return the report.
 
     Raises:
-        ExerciseError: the file is none that can be graded.
+        ExerciseError: the file can't be graded.
     """
     # Only here: the other commands need no torch.
     from lockstep.grading.criteria import CannotGradeError
@@ -83,7 +83,7 @@ def graded(exercise: Exercise, file: Path, **options: Any) -> Report:
 def run(
     kind: str, commands: dict[str, Callable[..., int]], args: list[str]
 ) -> int:
-    """`lockstep KIND COMMAND …`; the exit code is 2 for what cannot be done."""
+    """Run `lockstep KIND COMMAND` and return its exit code, 2 for bad input."""
     try:
         return tyro.extras.subcommand_cli_from_dict(
             commands, prog=f"lockstep {kind}", args=args

@@ -178,8 +178,9 @@ def on_page_markdown(
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None
     try:
+        first = page.is_homepage
         markdown = _EXPLORABLE.sub(
-            lambda found: explore_page.figure(found["name"]), markdown
+            lambda found: explore_page.figure(found["name"], first), markdown
         )
         markdown = proofs.marked(markdown, sources)
     except ValueError as error:
