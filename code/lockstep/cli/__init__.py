@@ -1,5 +1,6 @@
 """The command `lockstep`."""
 
+import os
 import sys
 
 from tyro.extras import subcommand_cli_from_dict
@@ -46,7 +47,17 @@ def main(args: list[str] | None = None) -> int:
     an extra that isn't installed."""
     args = sys.argv[1:] if args is None else args
     try:
-        return run(args)
+        try:
+            return run(args)
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe can be caught
+    except BrokenPipeError:
+        # Python flushes once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in OPTIONAL:

@@ -52,12 +52,10 @@ def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
 
 def written(files: dict[str, str], target: Path) -> int:
     """Write the files into a new folder."""
-    try:
+    with exercises.writing(target):
         target.mkdir(parents=True)
-    except FileExistsError:
-        raise exercises.is_there(target) from None
-    for name, text in files.items():
-        (target / name).write_text(text, encoding="utf-8")
+        for name, text in files.items():
+            (target / name).write_text(text, encoding="utf-8")
     print(target / "answer.py")
     return 0
 
@@ -87,7 +85,7 @@ def check(
 
     Args:
         number: Bug number, as in `lockstep bug list`.
-        file: Your answer.py, next to your fixed trainer.py.
+        file: Your answer.py, next to your fixed trainer.py, or their folder.
         hints: Hints that you used; each costs 5 points.
         json: Print JSON.
     """
@@ -96,7 +94,7 @@ def check(
         raise ExerciseError(
             f"bug {bug.number} has {len(bug.constant('HINTS'))} hints"
         )
-    report = exercises.graded(bug, file, hints=hints)
+    report = exercises.graded(bug, file, "answer.py", hints=hints)
     print(dumps(report.as_json()) if json else report)
     return report.exit_code
 

@@ -63,15 +63,16 @@ def check(
 
     Args:
         number: Drill number, as in `lockstep drill list`.
-        file: Your file. The default is drill_N.py in the current folder.
+        file: Your file, or its folder. The default is the current folder.
         json: Print JSON.
         answers: Show the strong answers even without full marks.
     """
     drill = named(number)
-    file = file or own(drill, Path())
+    if file is None or file.is_dir():
+        file = own(drill, (file or Path()).resolve())
     gone = minutes(file)
     late = gone is None or gone >= drill.minutes / 2
-    report = exercises.graded(drill, file, late=late)
+    report = exercises.graded(drill, file, file.name, late=late)
     if json:
         found = report.as_json()
         found["drill"] = found.pop("lab")

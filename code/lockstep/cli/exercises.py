@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,29 +45,41 @@ def listed(found: list[dict[str, Any]], line: str, json: bool) -> int:
     return 0
 
 
-def is_there(target: Path) -> ExerciseError:
-    """Return the error that protects a reader's file from being overwritten."""
-    return ExerciseError(
-        f"{target} already exists; move it, or choose a different folder"
-    )
+@contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Report in one line why a file or folder can't be created.
+
+    Raises:
+        ExerciseError: it already exists, or the disk refuses it.
+    """
+    try:
+        yield
+    except FileExistsError:
+        raise ExerciseError(
+            f"{target} already exists; move it, or choose a different folder"
+        ) from None
+    except OSError as error:
+        raise ExerciseError(f"{target}: {error.strerror}") from None
 
 
 def write(target: Path, text: str) -> None:
     """Write a new file, and create its folder if necessary.
 
     Raises:
-        ExerciseError: the file already exists.
+        ExerciseError: the file already exists, or can't be written.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise is_there(target) from None
 
 
-def graded(exercise: Exercise, file: Path, **options: Any) -> Report:
+def graded(exercise: Exercise, file: Path, name: str, **options: Any) -> Report:
     """Grade an answer and return the report.
+
+    Args:
+        file: The answer, or the folder that holds it.
+        name: The answer's file name in that folder.
 
     Raises:
         ExerciseError: the file can't be graded.
@@ -74,6 +87,8 @@ def graded(exercise: Exercise, file: Path, **options: Any) -> Report:
     # Only here: the other commands need no torch.
     from lockstep.grading.criteria import CannotGradeError
 
+    if file.is_dir():
+        file = file.resolve() / name  # `.` has no name of its own
     try:
         return exercise.graded(file, **options)
     except CannotGradeError as error:

@@ -16,6 +16,11 @@ def named(number: str) -> Lab:
     return exercises.named("lab", number, labs())
 
 
+def own(lab: Lab) -> str:
+    """Return the name of the reader's file."""
+    return f"{lab.name}.py"
+
+
 def listed(json: bool = False) -> int:
     """List all labs.
 
@@ -36,7 +41,7 @@ def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
         folder: Folder for the file, created if necessary.
     """
     lab = named(number)
-    return written(starter(lab), folder / f"{lab.name}.py")
+    return written(starter(lab), folder / own(lab))
 
 
 def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
@@ -65,10 +70,11 @@ def grade(
 
     Args:
         number: Lab number, as in `lockstep lab list`.
-        file: Python file with the starter's functions filled in.
+        file: Your file, or its folder.
         json: Print JSON.
     """
-    report = exercises.graded(named(number), file)
+    lab = named(number)
+    report = exercises.graded(lab, file, own(lab))
     print(dumps(report.as_json()) if json else report)
     return report.exit_code
 

@@ -78,7 +78,7 @@ class Report:
     samples: int = 0
     epochs: int = 0  # finished ones
     steps: int = 0
-    restarts: int = 0  # launches after the first
+    restarts: int = 0  # launches that trained, after the first
     replayed_steps: int = 0  # lost with their attempt, and trained again
     damaged_checkpoints: int = 0
     findings: list[str] = field(default_factory=list)
@@ -170,7 +170,7 @@ def audit(run_dir: Path) -> Report:
     logs = list((run_dir / "events").glob("attempt-*-rank-0.jsonl"))
     if not logs:
         raise NoRunError(f"{run_dir} holds no run: no events are in it")
-    report = Report(restarts=len(logs) - 1)
+    report = Report()
     numbers = sorted(int(path.name.split("-")[1]) for path in logs)
     try:
         attempts = {k: Attempt(run_dir, k) for k in numbers}
@@ -181,6 +181,7 @@ def audit(run_dir: Path) -> Report:
         if attempt.unread:
             report.fail("position_continuous", attempt.unread[0])
             report.unread(OF_SAMPLES, attempt.unread[0])
+    report.restarts = max(0, sum(any(a.ranks) for a in attempts.values()) - 1)
     attempts = {k: a for k, a in attempts.items() if a.did_something()}
     if not attempts:
         raise NoRunError(f"{run_dir} holds a run that has not done a step")
