@@ -217,6 +217,41 @@ def test_an_answer_that_is_asked_again_takes_its_place(
     assert [*found["again"]] == ["partial-batch"]
 
 
+def test_a_broken_trainer_is_recorded_with_what_has_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of a variant names the failures, those that follow from them,
+    and the questions that were not run, with the reason. What was recorded of
+    other variants stays."""
+    questions = [
+        {"id": "order", "answer": "failed", "same_as": []},
+        {"id": "kill", "answer": "failed", "same_as": ["order"]},
+        {"id": "hang", "answer": "not run", "said": "slow", "same_as": []},
+        {"id": "ema", "answer": "passed", "same_as": []},
+    ]
+    others = json.loads((HOME / "faults.json").read_text())["faults"]
+    others.pop("order")
+    (tmp_path / "faults.json").write_text(json.dumps({"faults": others}))
+    monkeypatch.setattr(campaign, "HOME", tmp_path)
+    told = tables.variants(HOME / "broken")
+    monkeypatch.setattr(tables, "variants", lambda _: told)
+    monkeypatch.setattr(campaign, "starter", lambda _: None)
+    exam = {"questions": questions, "seconds": 7}
+    monkeypatch.setattr(campaign, "examined", lambda *_, **__: exam)
+    monkeypatch.setenv("LOCKSTEP_FAULT", "")
+    assert campaign.faults(("order",)) == 0
+    found = json.loads((tmp_path / "faults.json").read_text())["faults"]
+    one = found.pop("order")
+    assert one.pop("revision")
+    assert one == {
+        "failed": ["order"],
+        "explained": {"kill": ["order"]},
+        "unanswered": {"hang": "slow"},
+        "seconds": 7,
+    }
+    assert found == others
+
+
 def test_a_record_has_no_paths_of_a_machine() -> None:
     """Where it was run does not stand in a result."""
     folder = Path.home() / "x"

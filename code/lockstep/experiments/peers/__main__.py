@@ -253,6 +253,11 @@ def faults(only: tuple[str, ...] = ()) -> int:
             "explained": {
                 q["id"]: q["same_as"] for q in exam["questions"] if q["same_as"]
             },
+            "unanswered": {
+                q["id"]: q["said"]
+                for q in exam["questions"]
+                if q["answer"] == "not run"
+            },
             "seconds": exam["seconds"],
             "revision": found["revision"],
         }
