@@ -35,6 +35,15 @@ def test_the_tables_are_those_of_the_results() -> None:
     assert (HOME / "result.md").read_text() == tables.tables(HOME)
 
 
+def test_every_row_of_a_table_is_one_line() -> None:
+    """A line that begins a table's row also ends it: a description that takes
+    two lines in the source takes one in a table."""
+    lines = tables.tables(HOME).splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert len(rows) > 100
+    assert [row for row in rows if not row.endswith(" |")] == []
+
+
 @pytest.mark.parametrize("one", EXAMINED, ids=name)
 def test_every_recorded_failure_is_explained(one: tables.Peer) -> None:
     """Each failure that no other explains has a paragraph, and no paragraph is

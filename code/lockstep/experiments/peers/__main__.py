@@ -160,8 +160,21 @@ def examined(
     cold: str = "",
     start: Callable[[list[str], dict[str, str]], Any] | None = None,
 ) -> dict[str, Any]:
-    """The answers, also on the terminal. On the CPU even where there are GPUs,
-    unless `on_gpu`."""
+    """Return a trainer's answers as plain data, and print each as it arrives.
+
+    Args:
+        adapter: the trainer's.
+        python: the interpreter of its launches.
+        ranks: of a launch.
+        only: the questions; nothing means all of them.
+        on_gpu: let launches see GPUs.
+        cold: as for `run`.
+        start: what starts a launch, if not a command.
+
+    Raises:
+        ExamError: if the trainer does not run undisturbed. If that is so only
+            in `cold` launches, the questions that need them are not run.
+    """
     if not on_gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     name = f"runs-{adapter.parent.name}-{adapter.stem}"
