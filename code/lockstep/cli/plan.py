@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from tyro.constructors import PrimitiveConstructorSpec
 
+from lockstep.cli import fleet
 from lockstep.planner.figures import (
     Figure,
     PlanError,
@@ -187,9 +188,18 @@ COMMANDS["search"] = described(
 )
 
 
+def simulating() -> None:
+    """Weeks on a fleet that fails, simulated: `lockstep plan fleet --help`."""
+
+
+COMMANDS["fleet"] = simulating
+
+
 def main(args: list[str]) -> int:
     """`lockstep plan COMMAND …`; the exit code is 2 for what cannot be."""
     try:
+        if args[:1] == ["fleet"]:
+            return fleet.main(args[1:])
         tyro.extras.subcommand_cli_from_dict(
             COMMANDS, prog="lockstep plan", args=args
         )
