@@ -25,6 +25,7 @@ from lockstep.experiments.fleet.settings import (
     Fleet,
 )
 from lockstep.experiments.fleet.simulation import simulate
+from lockstep.site.pages import pictures
 
 NEVER = 1e12  # hours
 # Daly's assumptions: any failure stops the job at once, and a node is there.
@@ -297,6 +298,32 @@ def test_the_recorded_result_is_what_the_simulation_gives() -> None:
         )
         assert now.formula == pytest.approx(found["reports"][name]["formula"])
     assert RESULT.with_suffix(".md").read_text() == tables.tables(found)
+
+
+def test_recorded_what_costs_most() -> None:
+    """Restarts cost Llama 3's fleet most, saves ByteRobust's, and waiting
+    OPT-175B's."""
+    head, *rows = pictures.fleets().table
+    most = {
+        name: head[1:-1][parts.index(max(parts))]
+        for name, *cells in rows
+        for parts in [[float(cell.removesuffix(" %")) for cell in cells[:-1]]]
+    }
+    assert most["Llama 3 405B"] == "restarts"
+    assert most["ByteRobust"] == "saves"
+    assert most["OPT-175B"] == "waiting"
+
+
+def test_recorded_numbers_that_the_page_states() -> None:
+    """With all assumed times twice as long, Llama 3's fleet keeps 85 %; OPT's
+    simulated goodput is 21 points too high; 12 spares of 2,048 are 0.6 %."""
+    found: dict[str, Any] = json.loads(RESULT.read_text())["reports"]
+    [both] = [v for k, v in found["llama3"]["varied"].items() if "+" in k]
+    assert both[1] == pytest.approx(0.85, abs=0.005)
+    over = found["opt"]["goodput"]["mean"] - (REPORTS["opt"].goodput or 0)
+    assert over == pytest.approx(0.21, abs=0.005)
+    assert 12 / REPORTS["llama3"].fleet.nodes == pytest.approx(0.006, abs=5e-4)
+    assert found["llama3"]["interval"] == pytest.approx(470, abs=10)
 
 
 def asked(words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
