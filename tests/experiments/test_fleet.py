@@ -121,7 +121,7 @@ def test_what_the_formula_leaves_out_is_the_difference(name: str) -> None:
 
 def test_the_sentence_names_the_largest_cause_first() -> None:
     few = answer(replace(REPORTS["llama3"].fleet, spares=8), 5)
-    assert "more. Points that it leaves out: waiting for nodes" in few.why()
+    assert "more.\nIt leaves out, in points: waiting for nodes" in few.why()
     assert "agrees within 0.5 points" in answer(DALY, 5).why()
 
 

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from lockstep.experiments.fleet.answer import Answer, Spread
 
 Unprefixed = tyro.conf.arg(name="")
+# As the planner reads numbers: 1e5 is a whole number too.
+NUMBER = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="N",
+    instance_from_str=lambda words: number(words[0]),
+    is_instance=lambda value: isinstance(value, int | float),
+    str_from_instance=lambda value: [f"{value:g}"],
+)
 PROG = "lockstep plan fleet"
 
 
@@ -79,16 +87,8 @@ def main(args: list[str]) -> int:
 
 
 def numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
-    """Read numbers as the planner does: 1e5 is a whole number too."""
-    if info.type not in (int, float):
-        return None
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="N",
-        instance_from_str=lambda words: number(words[0]),
-        is_instance=lambda value: isinstance(value, int | float),
-        str_from_instance=lambda value: [f"{value:g}"],
-    )
+    """Read whole numbers and others alike."""
+    return NUMBER if info.type in (int, float) else None
 
 
 def show(found: Answer, fleet: Fleet, how: How) -> None:

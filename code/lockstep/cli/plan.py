@@ -9,14 +9,13 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.table import Table
-from tyro.constructors import PrimitiveConstructorSpec
 
 from lockstep.cli import fleet
+from lockstep.cli.fleet import NUMBER
 from lockstep.planner.figures import (
     Figure,
     PlanError,
     decimal,
-    number,
     quantity,
 )
 from lockstep.planner.questions import (
@@ -31,15 +30,6 @@ from lockstep.planner.questions import (
 from lockstep.planner.search import command, search
 
 Unprefixed = tyro.conf.arg(name="")
-
-
-NUMBER = PrimitiveConstructorSpec(
-    nargs=1,
-    metavar="N",
-    instance_from_str=lambda words: number(words[0]),
-    is_instance=lambda value: isinstance(value, int | float),
-    str_from_instance=lambda value: [f"{value:g}"],
-)
 
 
 @dataclass(frozen=True)

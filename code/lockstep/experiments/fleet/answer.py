@@ -62,7 +62,7 @@ class Answer:
     formula_mttf_hours: float
 
     def why(self) -> str:
-        """Say in one sentence where the two answers diverge, and why."""
+        """Say where the two answers diverge, and why."""
         apart = self.formula - self.goodput.mean
         causes = sorted(
             ((self.shares[kind], name) for kind, name in LEFT_OUT.items()),
@@ -75,13 +75,13 @@ class Answer:
         ]
         if abs(apart) < CLOSE:
             return (
-                f"Daly's formula agrees within {points(CLOSE)} points, because"
-                " little time goes into what it leaves out."
+                f"Daly's formula agrees within {points(CLOSE)} points: little"
+                " time goes into what it leaves out."
             )
         more = "more" if apart > 0 else "less"
         return (
-            f"Daly's formula says {points(abs(apart))} points {more}. Points"
-            f" that it leaves out: {', '.join(said) or 'none'}."
+            f"Daly's formula says {points(abs(apart))} points {more}.\n"
+            f"It leaves out, in points: {', '.join(said) or 'nothing'}."
         )
 
 

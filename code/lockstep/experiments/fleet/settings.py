@@ -35,7 +35,7 @@ KINDS = KNOWN | LEFT_OUT
 CAUSES = "gpu", "host", "network", "software"
 PLANNED = "planned"
 RUNS = 100  # with seeds of their own
-MOST = 1e5  # interruptions of one run: about ten seconds
+MOST = 1e5  # interruptions of one run, which take a few seconds
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ def published(found: Found) -> str:
         rows.append(
             [
                 linked(report),
-                ("over " if report.at_least else "") + share(report.goodput),
+                ("over " if report.at_least else "")
+                + f"{100 * report.goodput:.3g} %",
                 interval(one["goodput"]),
                 share(one["formula"]),
                 report.why,
