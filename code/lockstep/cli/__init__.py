@@ -13,9 +13,14 @@ from lockstep.cli.exam import exam
 # command wants; the others want `train`.
 OPTIONAL = frozenset(
     {"fsrs", "jinja2", "markdown_it", "numpy", "platformdirs", "psutil",
-     "pydantic", "safetensors", "sklearn", "torch", "yaml"}
+     "pydantic", "safetensors", "simpy", "sklearn", "torch", "yaml"}
 )  # fmt: skip
-EXTRAS = {"exam": "exam", "export": "cards", "quiz": "cards"}
+EXTRAS = {
+    "exam": "exam",
+    "export": "cards",
+    "plan": "fleet",
+    "quiz": "cards",
+}
 
 
 def planning() -> None:

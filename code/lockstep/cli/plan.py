@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.table import Table
-from tyro.constructors import PrimitiveConstructorSpec
 
+from lockstep.cli import fleet
+from lockstep.cli.fleet import NUMBER
 from lockstep.planner.figures import (
     Figure,
     PlanError,
     decimal,
-    number,
     quantity,
 )
 from lockstep.planner.questions import (
@@ -30,15 +30,6 @@ from lockstep.planner.questions import (
 from lockstep.planner.search import command, search
 
 Unprefixed = tyro.conf.arg(name="")
-
-
-NUMBER = PrimitiveConstructorSpec(
-    nargs=1,
-    metavar="N",
-    instance_from_str=lambda words: number(words[0]),
-    is_instance=lambda value: isinstance(value, int | float),
-    str_from_instance=lambda value: [f"{value:g}"],
-)
 
 
 @dataclass(frozen=True)
@@ -187,9 +178,18 @@ COMMANDS["search"] = described(
 )
 
 
+def simulating() -> None:
+    """Weeks on a fleet that fails, simulated: `lockstep plan fleet --help`."""
+
+
+COMMANDS["fleet"] = simulating
+
+
 def main(args: list[str]) -> int:
     """`lockstep plan COMMAND …`; the exit code is 2 for what cannot be."""
     try:
+        if args[:1] == ["fleet"]:
+            return fleet.main(args[1:])
         tyro.extras.subcommand_cli_from_dict(
             COMMANDS, prog="lockstep plan", args=args
         )
