@@ -112,7 +112,8 @@ def share(value: float) -> str:
 def interval(value: dict[str, float]) -> str:
     """41.2 % (39.0 to 43.1)."""
     low, high = (f"{100 * value[key]:.1f}" for key in ("low", "high"))
-    return f"{share(value['mean'])} ({low} to {high})"
+    spread = f"({low} to {high})".replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{share(value['mean'])} {spread}"
 
 
 def left_at_the_end(text: str) -> str:
