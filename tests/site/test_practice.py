@@ -762,7 +762,7 @@ def test_an_interview_from_the_first_minute_to_the_summary(
         assert "Coding, staff, 45 minutes, topic any, draw 7\n" in text
         assert "| build | 18:00 | 18:00 | [Drill " in text
         assert "## Notes on defend\n\nI said defend | so\n" in text
-        assert '| Proof | 0 | "the loss goes on" |' in text
+        assert '| Proof | 0 | "the loss continues" |' in text
         first, second = RUBRIC.weakest(marks, "staff")
         links = [first.links[0], second.links[0], first.links[1]]
         names = dict.fromkeys(links, first.name)
