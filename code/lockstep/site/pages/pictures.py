@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lockstep.experiments.benchmarks import timeline
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
+from lockstep.site.pages import predicted
 from lockstep.site.pages.charts import (
     Axis,
     Chart,
@@ -611,6 +613,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "trace-late": trace("late", "Trace A"),
     "trace-apart": trace("apart", "Trace B"),
     "trace-overlap": trace("overlap", "Trace C"),
+    "predicted-throughput": partial(predicted.chart, "throughput"),
+    "predicted-memory": partial(predicted.chart, "memory"),
 }
 
 

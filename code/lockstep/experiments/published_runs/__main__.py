@@ -1,0 +1,139 @@
+"""Compare the planner's predictions with published runs.
+
+python -m lockstep.experiments.published_runs --help
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from lockstep.experiments.published_runs.compare import (
+    BY,
+    UNITS,
+    Compared,
+    Comparison,
+    Summary,
+    compared,
+    grouped,
+    summary,
+)
+from lockstep.planner.figures import four_digits
+
+HEAD = "rows  ratio         range  error  <10 %  <20 %  inside   ±"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to print."""
+
+    kind: Annotated[  # property by which rows are grouped
+        Literal["kind", "hardware", "parallelism", "source"],
+        tyro.conf.arg(name="kind"),
+    ] = "kind"
+    worst: int = 5  # number of rows to list, the furthest off first
+    json: bool = False  # one JSON object with all groups and rows
+
+
+def cells(found: Summary) -> str:
+    """A summary as the columns of HEAD."""
+    inside, width = (
+        "–" if value is None else f"{value:.0%}"
+        for value in (found.covered, found.half_width)
+    )
+    ends = f"{found.least:.2f} to {found.most:.2f}"
+    return (
+        f"{found.rows:4}  {found.ratio:5.2f}  {ends:>12}  {found.error:5.0%}"
+        f"  {found.within_10:5.0%}  {found.within_20:5.0%}"
+        f"  {inside:>6}  {width:>4}"
+    )
+
+
+def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
+    """The report, at most 80 columns wide."""
+    for name, comparisons in (
+        ("throughput", found.throughput),
+        ("memory", found.memory),
+    ):
+        groups = grouped(comparisons, BY[kind])
+        wide = max(map(len, ["all rows", *groups])) if groups else 0
+        yield f"{name:{wide}}  {HEAD}"
+        for group, members in groups.items():
+            yield f"{group:{wide}}  {cells(summary(members))}"
+        if comparisons:
+            yield f"{'all rows':{wide}}  {cells(summary(comparisons))}"
+        yield ""
+    every = [*found.throughput, *found.memory]
+    every.sort(key=lambda one: one.error, reverse=True)
+    if worst:
+        yield "furthest off"
+    for one in every[:worst]:
+        yield said(one)
+    for name, why in found.refused.items():
+        yield f"refused: {name}: {why}"
+
+
+def said(one: Comparison) -> str:
+    """One comparison in a line."""
+    unit = UNITS[one.figure]
+    return (
+        f"{one.ratio:5.2f}  {one.row.id}: predicted"
+        f" {four_digits(one.predicted)}, published"
+        f" {four_digits(one.published)} {unit}"
+    )
+
+
+def as_json(found: Compared, kind: str) -> str:
+    """The groups, and each comparison by its row's id."""
+    return json.dumps(
+        {
+            name: {
+                "groups": {
+                    group: asdict(summary(members))
+                    for group, members in grouped(comparisons, BY[kind]).items()
+                },
+                "rows": {
+                    one.row.id: {
+                        "figure": one.figure,
+                        "published": one.published,
+                        "predicted": one.predicted,
+                        "interval": one.interval,
+                        "ratio": one.ratio,
+                    }
+                    for one in comparisons
+                },
+            }
+            for name, comparisons in (
+                ("throughput", found.throughput),
+                ("memory", found.memory),
+            )
+        }
+        | {"refused": found.refused}
+    )
+
+
+def main(args: list[str] | None = None) -> int:
+    """Print how far predictions are from published runs."""
+    settings = tyro.cli(
+        Settings,
+        prog="python -m lockstep.experiments.published_runs",
+        description=main.__doc__,
+        args=args,
+    )
+    try:
+        found = compared()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if settings.json:
+        print(as_json(found, settings.kind))
+        return 0
+    print("\n".join(lines(found, settings.kind, settings.worst)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

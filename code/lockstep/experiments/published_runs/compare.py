@@ -1,0 +1,263 @@
+"""What the planner predicts for each published run, next to what was measured.
+
+A ratio is predicted over published speed, so the planner is too fast above 1.
+Sources publish one of four figures, and the comparison takes the first that a
+row has, because each later one depends on a convention:
+
+- tokens a second per GPU, and seconds of a step, which are the same figure
+- TFLOP/s per GPU: the planner's MFU times the peak, or its HFU where the row
+  says that the source counts recomputation
+- MFU, of the operations that the planner counts: all parameters, and attention
+  without the causal half
+
+Memory is the fullest rank's, in GB of 10⁹ bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import log
+from statistics import median
+from typing import Any
+
+from lockstep.experiments.published_runs.rows import Row, rows
+from lockstep.planner.figures import PlanError, plain
+from lockstep.planner.models import params
+from lockstep.planner.questions import QUESTIONS, cluster_of
+
+THROUGHPUT = "tokens_per_s_per_gpu", "step_s", "tflops_per_gpu", "mfu"
+UNITS = {
+    "tokens_per_s_per_gpu": "tokens/s",
+    "step_s": "s",
+    "tflops_per_gpu": "TFLOP/s",
+    "mfu": "MFU",
+    "memory_gb": "GB",
+}
+Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of one run: `published`, `predicted`, and the ends of the
+    prediction's 90 % interval, in the unit of the source. `rate` is the
+    prediction in the unit in which all runs can be compared: TFLOP/s per GPU
+    of the model's operations, or GB."""
+
+    row: Row
+    figure: str
+    published: float
+    predicted: float
+    rate: float
+    interval: tuple[float, float] | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over published; for a duration the inverse, a speed."""
+        ratio = self.predicted / self.published
+        return 1 / ratio if self.figure == "step_s" else ratio
+
+    @property
+    def error(self) -> float:
+        """The distance from 1 in the logarithm, so that twice is as far as
+        half."""
+        return abs(log(self.ratio))
+
+    @property
+    def measured_rate(self) -> float:
+        """What was published, in the unit of `rate`."""
+        return self.rate / self.ratio
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """The interval in the unit of `rate`, its lower end first."""
+        if self.interval is None:
+            return None
+        ends = [end / self.predicted for end in self.interval]
+        if self.figure == "step_s":
+            ends = [1 / end for end in reversed(ends)]
+        return ends[0] * self.rate, ends[1] * self.rate
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the interval holds the published figure."""
+        if self.interval is None:
+            return None
+        low, high = self.interval
+        return low <= self.published <= high
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the interval's width, in the logarithm."""
+        if self.interval is None:
+            return None
+        low, high = self.interval
+        return log(high / low) / 2
+
+
+def predict(row: Row) -> Answer:
+    """Ask the planner for a row's run.
+
+    Raises:
+        PlanError: the planner refuses it.
+    """
+    return QUESTIONS["run"].answer(row.given)
+
+
+def throughput(row: Row, found: Answer) -> Comparison | None:
+    """Compare the first figure of THROUGHPUT that the row publishes."""
+    published = row.published.model_dump(exclude_none=True)
+    figure = next((name for name in THROUGHPUT if name in published), None)
+    if figure is None:
+        return None
+    peak = plain(found["peak_flops"]) / 1e12
+    mfu = plain(found["mfu"])
+    if figure == "tokens_per_s_per_gpu":
+        predicted = plain(found["tokens_per_second"]) / found["gpus"]
+    elif figure == "step_s":
+        predicted = plain(found["step_seconds"])
+    elif figure == "tflops_per_gpu":
+        counted = "hfu" if row.counts_recomputation else "mfu"
+        predicted = plain(found[counted]) * peak
+    else:
+        predicted = mfu
+    low, high = ends(found, "step_seconds")
+    interval = None
+    if low and high:
+        slow = figure == "step_s"
+        interval = (
+            predicted * (low if slow else 1 / high),
+            predicted * (high if slow else 1 / low),
+        )
+    return Comparison(
+        row, figure, published[figure], predicted, mfu * peak, interval
+    )
+
+
+def memory(row: Row, found: Answer) -> Comparison | None:
+    """Compare the fullest rank's memory, if the row publishes it."""
+    published = row.published.memory_gb
+    if published is None:
+        return None
+    predicted = plain(found["total_bytes"]) / 1e9
+    low, high = ends(found, "total_bytes")
+    interval = (predicted * low, predicted * high) if low and high else None
+    return Comparison(
+        row, "memory_gb", published, predicted, predicted, interval
+    )
+
+
+def ends(found: Answer, key: str) -> tuple[float, float]:
+    """The ends of a figure's interval over the figure; zeros without one."""
+    value = plain(found[key])
+    low, high = (found.get(f"{key}_{end}", 0) for end in ("low", "high"))
+    return plain(low) / value, plain(high) / value
+
+
+@dataclass(frozen=True)
+class Compared:
+    """All comparisons, and why the planner refuses the other rows."""
+
+    throughput: list[Comparison]
+    memory: list[Comparison]
+    refused: dict[str, str]
+
+
+def compare(asked: Iterable[Row]) -> Compared:
+    """Predict each row and compare what it publishes."""
+    found = Compared([], [], {})
+    for row in asked:
+        try:
+            answer = predict(row)
+        except PlanError as error:
+            found.refused[row.id] = str(error)
+            continue
+        for one, comparisons in (
+            (throughput(row, answer), found.throughput),
+            (memory(row, answer), found.memory),
+        ):
+            if one is not None:
+                comparisons.append(one)
+    return found
+
+
+@cache
+def compared() -> Compared:
+    """Compare the repository's rows."""
+    return compare(rows().values())
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How far off the planner is for several comparisons. `covered` and
+    `half_width` are None where no prediction has an interval."""
+
+    rows: int
+    ratio: float
+    least: float
+    most: float
+    error: float
+    within_10: float
+    within_20: float
+    covered: float | None
+    half_width: float | None
+
+
+def summary(found: list[Comparison]) -> Summary:
+    """Summarize at least one comparison; medians, ends and shares."""
+    ratios = [one.ratio for one in found]
+    inside = [one.inside for one in found if one.inside is not None]
+    widths = [one.half_width for one in found if one.half_width is not None]
+    return Summary(
+        len(found),
+        median(ratios),
+        min(ratios),
+        max(ratios),
+        median(one.error for one in found),
+        share(abs(ratio - 1) <= 0.1 for ratio in ratios),
+        share(abs(ratio - 1) <= 0.2 for ratio in ratios),
+        share(inside) if inside else None,
+        median(widths) if widths else None,
+    )
+
+
+def share(of: Iterable[bool]) -> float:
+    """How many are true, over all."""
+    every = [*of]
+    return sum(every) / len(every)
+
+
+def grouped(
+    found: Iterable[Comparison], by: Callable[[Row], str]
+) -> dict[str, list[Comparison]]:
+    """The comparisons by a property of their rows, in alphabetical order."""
+    groups: dict[str, list[Comparison]] = {}
+    for one in found:
+        groups.setdefault(by(one.row), []).append(one)
+    return {name: groups[name] for name in sorted(groups, key=str.lower)}
+
+
+@cache
+def shape(row: Row) -> dict[str, Any]:
+    """The row's inputs, with its preset's and its hardware's numbers."""
+    return params(cluster_of(row.given))
+
+
+def kind(row: Row) -> str:
+    """Dense or mixture of experts, in 16 bits or in fewer."""
+    model = "MoE" if shape(row)["experts"] else "dense"
+    return f"{model}, {'FP8' if low_precision(row) else '16 bits'}"
+
+
+def low_precision(row: Row) -> bool:
+    """Whether the matmuls run in 8 bits or in fewer."""
+    return "FP8" in row.hardware
+
+
+BY: dict[str, Callable[[Row], str]] = {
+    "kind": kind,
+    "hardware": lambda row: row.chip,
+    "parallelism": lambda row: row.parallelism,
+    "source": lambda row: row.origin,
+}

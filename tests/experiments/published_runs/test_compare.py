@@ -1,0 +1,216 @@
+"""Predicted over published, on runs that are worked out by hand."""
+
+import json
+from math import log
+from typing import Any
+
+import pytest
+
+from lockstep.experiments.published_runs import __main__ as report
+from lockstep.experiments.published_runs.causes import CAUSES, by_cause
+from lockstep.experiments.published_runs.compare import (
+    BY,
+    Comparison,
+    compare,
+    compared,
+    grouped,
+    kind,
+    memory,
+    summary,
+    throughput,
+)
+from lockstep.experiments.published_runs.rows import Row
+
+from .test_rows import GOOD
+
+# 8 GPUs, 16 sequences of 1,000 tokens in 2 s: 1,000 tokens/s per GPU.
+ANSWER: dict[str, Any] = {
+    "gpus": 8,
+    "tokens_per_second": 8000.0,
+    "step_seconds": 2.0,
+    "mfu": 0.5,
+    "hfu": 0.6,
+    "peak_flops": 1000e12,
+    "total_bytes": 60e9,
+}
+ENDS = {"step_seconds_low": 1.6, "step_seconds_high": 2.5}
+ENDS |= {"total_bytes_low": 50e9, "total_bytes_high": 72e9}
+
+
+def row(**change: Any) -> Row:
+    """A row that publishes what is given."""
+    return Row.model_validate(GOOD | change)
+
+
+def sped(published: dict[str, float], found: dict[str, Any]) -> Comparison:
+    """The comparison of throughput, which there must be."""
+    one = throughput(row(published=published), found)
+    assert one is not None
+    return one
+
+
+@pytest.mark.parametrize(
+    ("published", "figure", "predicted", "ratio", "ends"),
+    [
+        (
+            {"tokens_per_s_per_gpu": 800.0, "step_s": 2.5, "mfu": 0.4},
+            "tokens_per_s_per_gpu",
+            1000,
+            1.25,
+            (800, 1250),
+        ),
+        ({"step_s": 2.5, "mfu": 0.4}, "step_s", 2.0, 1.25, (1.6, 2.5)),
+        ({"tflops_per_gpu": 400.0}, "tflops_per_gpu", 500, 1.25, (400, 625)),
+        ({"mfu": 0.4}, "mfu", 0.5, 1.25, (0.4, 0.625)),
+    ],
+)
+def test_a_speed_is_compared_in_the_unit_of_its_source(
+    published: dict[str, float],
+    figure: str,
+    predicted: float,
+    ratio: float,
+    ends: tuple[float, float],
+) -> None:
+    """All four figures of one run give one ratio, above 1 where the planner is
+    too fast, and one interval around it."""
+    one = sped(published, ANSWER | ENDS)
+    assert one.figure == figure
+    assert one.predicted == pytest.approx(predicted)
+    assert one.ratio == pytest.approx(ratio)
+    assert one.interval == pytest.approx(ends)
+    assert (one.rate, one.measured_rate) == pytest.approx((500, 400))
+    assert one.rates == pytest.approx((400, 625))
+    assert one.inside is True
+    assert one.half_width == pytest.approx(log(2.5 / 1.6) / 2)
+    far = {name: value * 0.5 for name, value in published.items()}
+    assert sped(far, ANSWER | ENDS).inside is False
+    assert sped(published, ANSWER).interval is None
+    assert sped(published, ANSWER).inside is None
+
+
+def test_tflops_that_count_recomputation_are_compared_with_hfu() -> None:
+    asked = row(published={"tflops_per_gpu": 400.0}, counts_recomputation=True)
+    one = throughput(asked, ANSWER)
+    assert one is not None
+    assert (one.predicted, one.ratio) == pytest.approx((600, 1.5))
+    assert one.rate == pytest.approx(500)
+
+
+def test_memory_is_compared_in_gigabytes() -> None:
+    one = memory(row(published={"memory_gb": 80.0}), ANSWER | ENDS)
+    assert one is not None
+    assert (one.predicted, one.ratio) == pytest.approx((60, 0.75))
+    assert one.interval == pytest.approx((50, 72))
+    assert one.inside is False
+    assert memory(row(published={"mfu": 0.4}), ANSWER) is None
+    assert throughput(row(published={"memory_gb": 80.0}), ANSWER) is None
+
+
+def test_a_summary_has_medians_and_shares() -> None:
+    found = [
+        sped({"tokens_per_s_per_gpu": published}, ANSWER | ends)
+        for published, ends in (
+            (2000.0, ENDS),  # ratio 0.5, outside
+            (1000 / 1.08, ENDS),
+            (1000 / 1.15, ENDS),
+            (500.0, {}),  # ratio 2, no interval
+        )
+    ]
+    one = summary(found)
+    assert one.rows == 4
+    assert (one.ratio, one.least, one.most) == pytest.approx((1.115, 0.5, 2))
+    assert one.error == pytest.approx((log(1.15) + log(2)) / 2)
+    assert (one.within_10, one.within_20) == (0.25, 0.5)
+    assert one.covered == pytest.approx(2 / 3)
+    assert one.half_width == pytest.approx(log(2.5 / 1.6) / 2)
+    assert summary(found[-1:]).covered is None
+
+
+def test_a_run_that_the_planner_refuses_is_listed_with_the_reason() -> None:
+    odd = GOOD["command"].replace("--gpus 8", "--gpus 8 --tp 3")
+    found = compare([row(), row(id="odd", command=odd)])
+    assert [one.row.id for one in found.throughput] == ["a-run"]
+    assert list(found.refused) == ["odd"]
+    assert "--gpus is 8" in found.refused["odd"]
+
+
+MOE = (
+    "lockstep plan run --layers 4 --hidden 4096 --heads 32 --vocab 1000"
+    " --experts 16 --experts-per-token 2 --expert-ffn 1024 --gpus 16"
+    " --sequence 32768 --global-batch 16 --ep 16"
+)
+
+
+def test_a_kind_is_the_models_shape_and_its_precision() -> None:
+    assert kind(row()) == "dense, 16 bits"
+    assert kind(row(command=MOE)) == "MoE, 16 bits"
+    assert kind(row(hardware="H100 80GB FP8")) == "dense, FP8"
+    assert [*BY] == ["kind", "hardware", "parallelism", "source"]
+    found = compare([row(), row(id="x", command=MOE)])
+    groups = grouped(found.throughput, kind)
+    assert [*groups] == ["dense, 16 bits", "MoE, 16 bits"]
+
+
+@pytest.mark.parametrize(
+    ("change", "causes"),
+    [
+        ({}, []),
+        ({"hardware": "H100 80GB FP8"}, ["FP8"]),
+        ({"command": MOE}, ["width", "experts", "sequences"]),
+        ({"command": MOE.replace("--ep 16", "--ep 8")}, ["width", "sequences"]),
+        (
+            {"command": GOOD["command"] + " --tp 16 --gpus 16"},
+            ["tensor parallelism"],
+        ),
+        (
+            {
+                "command": GOOD["command"]
+                + " --gpus 2048 --global-batch 2048 --tp 8"
+            },
+            ["more than"],
+        ),
+        ({"source": "Narayanan et al. 2021 table 1"}, ["software"]),
+        ({"assumed": "network 8x400G assumed for H100"}, ["network"]),
+    ],
+)
+def test_a_row_has_the_causes_that_its_question_shows(
+    change: dict[str, Any], causes: list[str]
+) -> None:
+    asked = row(**change)
+    found = [name for name, touches in CAUSES.items() if touches(asked)]
+    assert len(found) == len(causes)
+    for name, begins in zip(found, causes, strict=True):
+        assert begins in name
+
+
+def test_each_row_has_a_cause_or_is_among_those_without() -> None:
+    every = compared().throughput
+    split = by_cause(every)
+    for touched, others in split.values():
+        assert len(touched) + len(others) == len(every)
+    named = {one.row.id for touched, _ in split.values() for one in touched}
+    assert named == {one.row.id for one in every}
+
+
+def test_the_report_and_its_json_agree(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    every = compared()
+    assert report.main(["--worst", "2", "--kind", "hardware"]) == 0
+    said = capsys.readouterr().out
+    assert report.main(["--json", "--kind", "hardware"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert max(map(len, said.splitlines())) <= 80
+    for name in ("throughput", "memory"):
+        count = len(found[name]["rows"])
+        assert f"\n{'all rows':8}" in said
+        assert f" {count} " in said
+        for group, one in found[name]["groups"].items():
+            assert f"{group:8}  {one['rows']:4}  {one['ratio']:5.2f}" in said
+    both = [*every.throughput, *every.memory]
+    worst = sorted(both, key=lambda one: one.error)[-2:]
+    for one in worst:
+        assert f"{one.ratio:5.2f}  {one.row.id}: predicted" in said
+    for name in every.refused:
+        assert f"refused: {name}: " in said
+        assert name in found["refused"]
