@@ -161,7 +161,7 @@ def test_the_way_to_a_figure_is_printed(
 
 
 NONSENSE = {
-    "params --preset gpt5": "--preset is gpt5; it must be one of deepseek-v3, ",
+    "params --preset gpt5": "--preset is gpt5; it must be one of deepseek-v2, ",
     "params --layers 2": "--hidden is 0; it must be a whole number from 1",
     "params --preset llama3-8b --kv-heads 5": "a divisor of --heads, 32",
     "params --preset mixtral-8x7b --experts-per-token 9": "at most --experts",

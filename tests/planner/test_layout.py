@@ -262,4 +262,4 @@ def test_the_command_shows_one_layout(
     assert main([*asked, "--dp=4"]) == 2
     assert "--dp is 4; it must be 16" in capsys.readouterr().err
     assert main([*asked, "--hardware=h1"]) == 2
-    assert "must be one of a100, h100, h200" in capsys.readouterr().err
+    assert "must be one of a100, a100-40gb, b200" in capsys.readouterr().err

@@ -244,8 +244,10 @@ def layout(given: dict) -> dict:
     s["params"] = s["total"]
     for name in ("gpus", "tp", "cp", "pp", "ep", "sequence", "micro_batch"):
         s[name] = whole(name, s[name])
-    for name in ("peak_flops", "node_bandwidth", "network_bandwidth"):
+    for name in ("peak_flops", "node_bandwidth"):
         above(name, s[name])
+    if s["gpus"] > s["gpus_per_node"]:
+        above("network_bandwidth", s["network_bandwidth"])
     for name in ("efficiency", "overlap"):
         if not 0 < s[name] <= 1:
             refuse(name, s[name], "above 0 and at most 1")

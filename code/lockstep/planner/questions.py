@@ -10,7 +10,7 @@ from .communication import CONTEXT, DEFAULTS
 from .figures import PlanError, flag, one_of
 from .flops import RECOMPUTE, flops
 from .goodput import goodput
-from .hardware import HARDWARE
+from .hardware import HARDWARE, RATES
 from .layout import RUN, layout
 from .memory import BYTES, OPTIMIZERS, memory
 from .models import SHAPE, params
@@ -148,7 +148,7 @@ COST = [
     for name in ("tokens", "price_gpu_hour", "watts_gpu", "pue")
 ]
 CLUSTER = needs("gpus sequence global_batch") + [("hardware", "h100")]
-CLUSTER += [(name, 0) for name in HARDWARE["h100"]]
+CLUSTER += [(name, 0) for name in RATES]
 CLUSTER += [
     (name, RUN[name])
     for name in ("gpus_per_node", "efficiency", "overlap", "schedule")
@@ -207,8 +207,8 @@ def cluster_of(given: dict) -> dict:
     one_of("hardware", given["hardware"], CHOICES["hardware"])
     usual = HARDWARE[given["hardware"]]
     found = dict(given)
-    for name in usual:
-        found[name] = given[name] or usual[name]
+    for name in RATES:
+        found[name] = given[name] or usual.get(name, 0)
     if not found.get("dp"):
         found.pop("dp", None)
     found.update(state_of(given))
