@@ -144,7 +144,7 @@ MOE = (
 def test_a_kind_is_the_models_shape_and_its_precision() -> None:
     assert kind(row()) == "dense, 16 bits"
     assert kind(row(command=MOE)) == "MoE, 16 bits"
-    assert kind(row(hardware="H100 80GB FP8")) == "dense, FP8"
+    assert kind(row(precision="fp8")) == "dense, 8 bits"
     assert [*BY] == ["kind", "hardware", "parallelism", "source"]
     found = compare([row(), row(id="x", command=MOE)])
     groups = grouped(found.throughput, kind)
@@ -155,7 +155,7 @@ def test_a_kind_is_the_models_shape_and_its_precision() -> None:
     ("change", "causes"),
     [
         ({}, []),
-        ({"hardware": "H100 80GB FP8"}, ["FP8"]),
+        ({"precision": "fp8"}, ["8 bits"]),
         ({"command": MOE}, ["width", "experts", "sequences"]),
         ({"command": MOE.replace("--ep 16", "--ep 8")}, ["width", "sequences"]),
         (
@@ -170,7 +170,9 @@ def test_a_kind_is_the_models_shape_and_its_precision() -> None:
             ["more than"],
         ),
         ({"source": "Narayanan et al. 2021 table 1"}, ["software"]),
-        ({"assumed": "network 8x400G assumed for H100"}, ["network"]),
+        ({"assumed": "x; network not stated, 8 x 400 Gb/s"}, ["network"]),
+        ({"assumed": "GPUs; their network taken as 1 Gb/s"}, ["network"]),
+        ({"needs": "--recompute selective"}, ["can't say"]),
     ],
 )
 def test_a_row_has_the_causes_that_its_question_shows(

@@ -17,6 +17,9 @@ ASK = "lockstep plan run"
 GOOD: dict[str, Any] = {
     "id": "a-run",
     "source": "github:owner/name README.md, table 1",
+    "address": f"github:owner/name@{'0' * 40}:README.md",
+    "checked": "2026-11-29",
+    "precision": "bf16",
     "model": "Llama 3 8B",
     "hardware": "H100 80GB",
     "parallelism": "fsdp",
@@ -43,7 +46,11 @@ def test_the_repositorys_rows_are_valid_and_a_good_row_is_read(
     assert row.given["gpus"] == 8
     assert row.given["zero_stage"] == 3
     assert (row.origin, row.chip) == ("owner/name", "H100")
-    assert row.link == "https://github.com/owner/name"
+    link = f"https://github.com/owner/name/blob/{'0' * 40}/README.md"
+    assert row.link == link
+    other = {"source": "Paper (2022), table 1", "address": "https://a.org/x"}
+    (row,) = read(written(tmp_path, GOOD | other))
+    assert (row.origin, row.link) == ("Paper", "https://a.org/x")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +72,10 @@ def test_the_repositorys_rows_are_valid_and_a_good_row_is_read(
         ),
         ({"id": "a run"}, "id: string should match"),
         ({"source": ""}, "source: string should have"),
+        ({"address": "my notes"}, "address: string should match"),
+        ({"address": "github:o/n:README.md"}, "address: string should match"),
+        ({"checked": "today"}, "checked: input should be a valid date"),
+        ({"precision": "half"}, "precision: input should be 'fp32'"),
         ({"note": "x"}, "note: extra inputs"),
     ],
 )

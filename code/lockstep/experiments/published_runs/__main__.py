@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from textwrap import shorten
 from typing import Annotated, Literal
 
 import tyro
@@ -73,7 +74,7 @@ def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
     for one in every[:worst]:
         yield said(one)
     for name, why in found.refused.items():
-        yield f"refused: {name}: {why}"
+        yield shorten(f"refused: {name}: {why}", 80)
 
 
 def said(one: Comparison) -> str:

@@ -14,7 +14,7 @@ from lockstep.experiments.published_runs.compare import (
 from lockstep.experiments.published_runs.rows import Row
 
 # The first Megatron-LM and V100 reports; flash attention came in 2022.
-OLD = re.compile(r"Narayanan|Korthikanti|bigscience|OneFlow")
+OLD = re.compile(r"Narayanan|Korthikanti|bigscience|OneFlow", re.I)
 NARROW = 4096
 LONG = 32768  # tokens
 MANY = 1024  # GPUs
@@ -41,7 +41,7 @@ def _width(found: dict[str, Any]) -> float:
 
 
 CAUSES: dict[str, Callable[[Row], bool]] = {
-    "FP8 or less": low_precision,
+    "matmuls in 8 bits": low_precision,
     f"a width below {NARROW:,}": lambda row: _width(shape(row)) < NARROW,
     "experts across nodes": _crosses("ep"),
     "tensor parallelism across nodes": _crosses("tp"),
@@ -51,8 +51,9 @@ CAUSES: dict[str, Callable[[Row], bool]] = {
     f"more than {MANY:,} GPUs": lambda row: row.given["gpus"] > MANY,
     "software of 2021 and 2022": lambda row: bool(OLD.search(row.source)),
     "network unknown": lambda row: bool(
-        re.search(r"network[^;]*(assumed|not stated)", row.assumed)
+        re.search(r"network[^;]*(not stated|taken as)", row.assumed)
     ),
+    "something that the command can't say": lambda row: bool(row.needs),
 }
 
 

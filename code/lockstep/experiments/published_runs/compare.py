@@ -245,14 +245,14 @@ def shape(row: Row) -> dict[str, Any]:
 
 
 def kind(row: Row) -> str:
-    """Dense or mixture of experts, in 16 bits or in fewer."""
+    """Dense or mixture of experts, in 16 bits or in 8 and fewer."""
     model = "MoE" if shape(row)["experts"] else "dense"
-    return f"{model}, {'FP8' if low_precision(row) else '16 bits'}"
+    return f"{model}, {'8 bits' if low_precision(row) else '16 bits'}"
 
 
 def low_precision(row: Row) -> bool:
     """Whether the matmuls run in 8 bits or in fewer."""
-    return "FP8" in row.hardware
+    return row.precision in ("fp8", "mxfp8", "nvfp4")
 
 
 BY: dict[str, Callable[[Row], str]] = {

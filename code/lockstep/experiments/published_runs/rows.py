@@ -11,9 +11,10 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -25,6 +26,7 @@ ASK = ["lockstep", "plan", "run"]
 # Tokens a second and the seconds of a step say the same thing twice. Sources
 # round both, and some average them over different steps.
 AGREE = 0.05
+_FILE = r"^github:(?P<repository>[\w.-]+/[\w.-]+)@([0-9a-f]{40}):(\S+)$"
 
 
 class Published(BaseModel):
@@ -42,50 +44,52 @@ class Published(BaseModel):
 class Row(BaseModel):
     """A published run, and the question that asks the planner for it.
 
-    `assumed` says what the source leaves open and how the command fills it in;
-    `counts_recomputation`, that its TFLOP/s count the operations that the
-    backward pass repeats; `address` and `checked`, where the source is and when
-    somebody last opened it.
+    - `source`, `address`: which figures, down to the row of a table, and where:
+      an address, or `github:OWNER/NAME@COMMIT:PATH`
+    - `checked`: the day on which somebody last opened it
+    - `precision`: of the matmuls
+    - `assumed`: what the source leaves open, and how the command fills it in
+    - `needs`: what the run did and the command can't say
+    - `counts_recomputation`: whether the source's TFLOP/s count the operations
+      that the backward pass repeats
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
     source: str = Field(min_length=1)
+    address: str = Field(pattern=rf"^https?://\S+$|{_FILE}")
+    checked: date
     model: str = Field(min_length=1)
     hardware: str = Field(min_length=1)
+    precision: Literal["fp32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"]
     parallelism: str = Field(min_length=1)
     command: str
     published: Published
     assumed: str
+    needs: str = ""
     counts_recomputation: bool = False
-    address: str = ""
-    checked: str = ""
 
     @property
     def origin(self) -> str:
-        """The source's name: a repository, a host, or a paper's authors."""
+        """The source's name: a repository, or who published it."""
         if repository := re.match(r"github:([\w./-]+)", self.source):
             return repository[1]
-        if host := re.match(r"https?://(?:www\.)?([^/ ]+)", self.source):
-            return host[1]
-        return re.split(r" \(|,| table", self.source)[0]
+        return re.split(r"[,:(]", self.source)[0].strip()
+
+    @property
+    def link(self) -> str:
+        """Where a browser finds the source."""
+        if file := re.match(_FILE, self.address):
+            repository, commit, path = file.groups()
+            return f"https://github.com/{repository}/blob/{commit}/{path}"
+        return self.address
 
     @property
     def chip(self) -> str:
         """The accelerator's name, without its memory and its network."""
         named = re.match(r"TPU \w+|[\w-]+", self.hardware)
         return named[0] if named else self.hardware
-
-    @property
-    def link(self) -> str:
-        """The address of the source, or nothing if the row has none."""
-        if self.address:
-            return self.address
-        if self.source.startswith("github:"):
-            return f"https://github.com/{self.origin}"
-        found = re.match(r"https?://[^ ,]+", self.source)
-        return found[0] if found else ""
 
     @property
     def given(self) -> dict[str, Any]:

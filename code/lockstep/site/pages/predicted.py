@@ -226,15 +226,20 @@ class Views:
         )
 
     def _about(self, row: Row) -> str:
-        source = escaped(row.source)
-        if row.link:
-            source = f'<a href="{escaped(row.link)}">{source}</a>'
+        source = f'<a href="{escaped(row.link)}">{escaped(row.source)}</a>'
         refused = compared().refused.get(row.id, "")
         return (
             f"<td><strong>{escaped(called(row))}</strong><br>{source}<br>"
             f"<code>{escaped(row.command)}</code>"
-            + (f"<br>Assumed: {escaped(row.assumed)}" if row.assumed else "")
-            + (f"<br>Refused: {escaped(refused)}" if refused else "")
+            + "".join(
+                f"<br>{name}: {escaped(text)}"
+                for name, text in (
+                    ("Assumed", row.assumed),
+                    ("The command can't say", row.needs),
+                    ("Refused", refused),
+                )
+                if text
+            )
             + "</td>"
         )
 
@@ -276,11 +281,10 @@ class Views:
         if not why.strip():
             raise ValueError(f"{run}: say why the two figures differ")
         row = one.row
-        source = f"[{row.origin}]({row.link})" if row.link else row.origin
         body = (
             f"{called(row)}.\n\n"
             f"- **Predicted**: {_predicted(one)}\n"
-            f"- **Measured**: {_published(one)}, by {source};"
+            f"- **Measured**: {_published(one)}, by [{row.origin}]({row.link});"
             f' <a href="{self.page}#{anchor(row)}">the whole row</a>\n'
             f"- **Why they differ**: {' '.join(why.split())}\n"
         )
