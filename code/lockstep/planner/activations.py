@@ -40,6 +40,17 @@ BLOCK = Formula(
 )
 KEPT = {
     "none": Formula("kept_per_layer", "block_bytes", "B", "all of it"),
+    "selective": Formula(
+        "kept_per_layer",
+        "sequence / cp * micro_batch"
+        " * (2 * hidden * (2 if gated_mlp else 1)"
+        " / (tp if sequence_parallel else 1)"
+        " + (2 * (2 * heads + kv_heads) * head_dim + 2 * width + 4 * heads)"
+        " / tp)",
+        "B",
+        "the block's input, attention's output, and of the other products every"
+        " second one: torchtitan's selective recomputation by operator",
+    ),
     "full": Formula(
         "kept_per_layer",
         "sequence / cp * micro_batch"

@@ -45,7 +45,8 @@ DATA = {
     ),
     2: Formula(
         "data_bytes",
-        "exchanged * (microbatches * bytes_gradient + bytes_parameter)",
+        "exchanged * ((microbatches if pp == 1 else 1) * bytes_gradient"
+        " + bytes_parameter)",
         "B",
         "a reduce-scatter for each micro-batch, or gradients would be whole"
         " until the last; an all-gather; " + ZERO,

@@ -11,12 +11,14 @@ from .figures import PlanError, flag, one_of
 from .flops import RECOMPUTE, flops
 from .goodput import goodput
 from .hardware import HARDWARE, RATES
-from .layout import RUN, layout
+from .intervals import BOUNDED, judged
+from .layout import LOSSES, RUN
 from .memory import BYTES, OPTIMIZERS, memory
 from .models import SHAPE, params
 from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
 from .pipeline import SCHEDULES, pipeline
 from .presets import PRESETS, preset
+from .seconds import KERNELS, PRECISIONS
 
 HELP = {
     "preset": "a published model; what is given besides takes its values'"
@@ -94,6 +96,9 @@ HELP = {
     "save_every_seconds": "0: as often as Daly's formula says",
 }
 CHOICES: dict = {
+    "precision": ("",) + PRECISIONS,
+    "kernels": ("",) + KERNELS,
+    "loss": tuple(sorted(LOSSES)),
     "preset": tuple(sorted(PRESETS)),
     "optimizer": tuple(sorted(OPTIMIZERS)),
     "recompute": RECOMPUTE,
@@ -108,14 +113,12 @@ CHOICES: dict = {
 }
 
 
-# In a layout no block keeps attention's scores, and a trunk has an input of its
-# own for them, so there selective recomputation has nothing to drop.
-WITHOUT_SELECTIVE = "run", "pair"
-
-
 def choices(question: str, name: str) -> tuple:
     """What one of the inputs in CHOICES may be, in this question."""
-    if name == "recompute" and question in WITHOUT_SELECTIVE:
+    if name == "recompute" and question == "run":
+        return ("auto",) + RECOMPUTE
+    if name == "recompute" and question == "pair":
+        # A trunk has an input of its own for attention's scores.
         return tuple(one for one in RECOMPUTE if one != "selective")
     return CHOICES[name]
 
@@ -152,14 +155,17 @@ CLUSTER += [(name, 0) for name in RATES]
 CLUSTER += [
     (name, RUN[name])
     for name in ("gpus_per_node", "efficiency", "overlap", "schedule")
+    + ("precision", "kernels", "loss", "causal")
 ]
 CLUSTER += [(name, DEFAULTS[name]) for name in ("context", "virtual_stages")]
 LAYOUT = [(name, 1) for name in ("tp", "cp", "pp", "ep", "micro_batch")] + [
     ("dp", 0),
     ("zero_stage", 0),
     ("shard", 0),
-    ("recompute", "none"),
+    ("recompute", "auto"),
     ("sequence_parallel", False),
+    ("expert_tp", RUN["expert_tp"]),
+    ("reduce_each", RUN["reduce_each"]),
     ("bucket_copies", RUN["bucket_copies"]),
 ]
 
@@ -247,7 +253,7 @@ def pairs(given: dict) -> dict:
 
 def lay_out(given: dict) -> dict:
     """One layout on known or given hardware."""
-    return layout(cluster_of(given))
+    return judged(cluster_of(given))
 
 
 PARAMS = "embedding", "attention", "mlp", "norm", "total", "active"
@@ -322,14 +328,17 @@ QUESTIONS = {
         "One layout: memory of the fullest rank, bytes sent, the step's time.",
         MODEL + CLUSTER + LAYOUT + STATE + COST,
         lay_out,
-        ("dp", "microbatches")
+        ("verdict", "remedy", "recompute", "dp", "microbatches")
         + HELD
         + ("activations_bytes", "logits_bytes", "buffers_bytes")
-        + ("total_bytes", "data_bytes", "tensor_bytes", "context_bytes")
+        + ("system_bytes", "total_bytes", "data_bytes", "tensor_bytes", "context_bytes")
         + ("expert_bytes", "pipeline_bytes", "compute_seconds")
         + ("bubble_seconds", "exposed_seconds", "step_seconds")
-        + ("tokens_per_second", "mfu", "hfu")
-        + COSTS,
+        + ("optimizer_seconds", "straggler_seconds")
+        + ("tokens_per_second", "tokens_per_second_gpu", "flops_gpu")
+        + ("mfu", "mfu_causal", "hfu")
+        + COSTS
+        + ("kind", "width", "dominant", "outside", "precision", "kernels"),
     ),
     "goodput": Question(
         "The share of time that goes into work which is kept.",
