@@ -73,6 +73,7 @@ def test_a_picture_has_a_point_for_each_run_and_leads_to_its_row(
     compared, with a link to the row's place in the tables, and a text that
     counts the runs of each kind."""
     page = soup(chart(f"predicted-{name}"))
+    places = {f"#{anchor(each.row)}": each for each in BOTH[name]}
     there = {str(row["id"]) for row in soup(VIEWS.runs()).select("tr[id]")}
     assert there == {anchor(row) for row in rows().values()}
     for svg in page.select("svg"):
@@ -82,6 +83,12 @@ def test_a_picture_has_a_point_for_each_run_and_leads_to_its_row(
         )
         assert {link.removeprefix("#") for link in led} <= there
         assert all(link["aria-label"] for link in svg.select("a"))
+        x0, y0, x1, y1 = numbers(one(svg, "path.chart-rule"))
+        for link in svg.select("a"):
+            x, y = numbers(one(link, "path.chart-mark"))[:2]
+            above = (x - x0) / (x1 - x0) < (y - y0) / (y1 - y0)
+            each = places[str(link["xlink:href"])]
+            assert above == (each.ratio > 1) or abs(each.ratio - 1) < 0.01
         says = one(svg, "desc").get_text()
         counts = map(int, re.findall(r": (\d+) runs", says))
         assert sum(counts) == len(BOTH[name])

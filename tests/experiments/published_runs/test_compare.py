@@ -19,7 +19,7 @@ from lockstep.experiments.published_runs.compare import (
     summary,
     throughput,
 )
-from lockstep.experiments.published_runs.rows import Row
+from lockstep.experiments.published_runs.rows import Row, rows
 
 from .test_rows import GOOD
 
@@ -29,11 +29,10 @@ ANSWER: dict[str, Any] = {
     "tokens_per_second": 8000.0,
     "step_seconds": 2.0,
     "mfu": 0.5,
-    "hfu": 0.6,
     "peak_flops": 1000e12,
     "total_bytes": 60e9,
 }
-ENDS = {"step_seconds_low": 1.6, "step_seconds_high": 2.5}
+ENDS = {"step_seconds_low": 1.6, "step_seconds_high": 2.4}
 ENDS |= {"total_bytes_low": 50e9, "total_bytes_high": 72e9}
 
 
@@ -57,11 +56,17 @@ def sped(published: dict[str, float], found: dict[str, Any]) -> Comparison:
             "tokens_per_s_per_gpu",
             1000,
             1.25,
-            (800, 1250),
+            (1000 / 1.2, 1250),
         ),
-        ({"step_s": 2.5, "mfu": 0.4}, "step_s", 2.0, 1.25, (1.6, 2.5)),
-        ({"tflops_per_gpu": 400.0}, "tflops_per_gpu", 500, 1.25, (400, 625)),
-        ({"mfu": 0.4}, "mfu", 0.5, 1.25, (0.4, 0.625)),
+        ({"step_s": 2.5, "mfu": 0.4}, "step_s", 2.0, 1.25, (1.6, 2.4)),
+        (
+            {"tflops_per_gpu": 400.0},
+            "tflops_per_gpu",
+            500,
+            1.25,
+            (500 / 1.2, 625),
+        ),
+        ({"mfu": 0.4}, "mfu", 0.5, 1.25, (0.5 / 1.2, 0.625)),
     ],
 )
 def test_a_speed_is_compared_in_the_unit_of_its_source(
@@ -79,21 +84,24 @@ def test_a_speed_is_compared_in_the_unit_of_its_source(
     assert one.ratio == pytest.approx(ratio)
     assert one.interval == pytest.approx(ends)
     assert (one.rate, one.measured_rate) == pytest.approx((500, 400))
-    assert one.rates == pytest.approx((400, 625))
-    assert one.inside is True
-    assert one.half_width == pytest.approx(log(2.5 / 1.6) / 2)
-    far = {name: value * 0.5 for name, value in published.items()}
-    assert sped(far, ANSWER | ENDS).inside is False
+    assert one.rates == pytest.approx((500 / 1.2, 625))
+    assert one.inside is False
+    assert one.half_width == pytest.approx(log(2.4 / 1.6) / 2)
+    near = {figure: predicted * 1.01}
+    assert sped(near, ANSWER | ENDS).inside is True
     assert sped(published, ANSWER).interval is None
     assert sped(published, ANSWER).inside is None
 
 
-def test_tflops_that_count_recomputation_are_compared_with_hfu() -> None:
-    asked = row(published={"tflops_per_gpu": 400.0}, counts_recomputation=True)
-    one = throughput(asked, ANSWER)
-    assert one is not None
-    assert (one.predicted, one.ratio) == pytest.approx((600, 1.5))
-    assert one.rate == pytest.approx(500)
+def test_tflops_are_compared_as_their_source_counts_operations() -> None:
+    found = ANSWER | {"hfu": 0.6, "mfu_causal": 0.4}
+    for counts, predicted in {"hfu": 600, "mfu_causal": 400}.items():
+        published = {"tflops_per_gpu": 400.0}
+        one = throughput(row(published=published, counts=counts), found)
+        assert one is not None
+        assert one.predicted == pytest.approx(predicted)
+        assert one.ratio == pytest.approx(predicted / 400)
+        assert one.rate == pytest.approx(500)
 
 
 def test_memory_is_compared_in_gigabytes() -> None:
@@ -113,16 +121,17 @@ def test_a_summary_has_medians_and_shares() -> None:
             (2000.0, ENDS),  # ratio 0.5, outside
             (1000 / 1.08, ENDS),
             (1000 / 1.15, ENDS),
+            (1000 / 1.25, ENDS),  # outside
             (500.0, {}),  # ratio 2, no interval
         )
     ]
     one = summary(found)
-    assert one.rows == 4
-    assert (one.ratio, one.least, one.most) == pytest.approx((1.115, 0.5, 2))
-    assert one.error == pytest.approx((log(1.15) + log(2)) / 2)
-    assert (one.within_10, one.within_20) == (0.25, 0.5)
-    assert one.covered == pytest.approx(2 / 3)
-    assert one.half_width == pytest.approx(log(2.5 / 1.6) / 2)
+    assert one.rows == 5
+    assert (one.ratio, one.least, one.most) == pytest.approx((1.15, 0.5, 2))
+    assert one.error == pytest.approx(log(1.25))
+    assert (one.within_10, one.within_20) == (0.2, 0.4)
+    assert one.covered == 0.5
+    assert one.half_width == pytest.approx(log(2.4 / 1.6) / 2)
     assert summary(found[-1:]).covered is None
 
 
@@ -194,6 +203,13 @@ def test_each_row_has_a_cause_or_is_among_those_without() -> None:
     assert named == {one.row.id for one in every}
 
 
+def test_no_run_that_ran_is_said_not_to_fit() -> None:
+    """The planner doesn't say "does not fit" of any published run."""
+    verdicts = compared().verdicts
+    assert {*verdicts, *compared().refused} == {*rows()}
+    assert {*verdicts.values()} <= {"fits", "may fit"}
+
+
 def test_the_report_and_its_json_agree(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -213,6 +229,10 @@ def test_the_report_and_its_json_agree(
     worst = sorted(both, key=lambda one: one.error)[-2:]
     for one in worst:
         assert f"{one.ratio:5.2f}  {one.row.id}: predicted" in said
+    assert {*found["verdicts"]} == {*every.verdicts}
+    for verdict in {*every.verdicts.values()}:
+        count = [*found["verdicts"].values()].count(verdict)
+        assert f"{verdict} {count}" in said
     for name in every.refused:
         assert f"refused: {name}: " in said
         assert name in found["refused"]

@@ -5,6 +5,7 @@ python -m lockstep.experiments.published_runs --help
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from textwrap import shorten
@@ -67,6 +68,11 @@ def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
         if comparisons:
             yield f"{'all rows':{wide}}  {cells(summary(comparisons))}"
         yield ""
+    verdicts = Counter(found.verdicts.values()).most_common()
+    if verdicts:
+        counts = ", ".join(f"{verdict} {count}" for verdict, count in verdicts)
+        yield f"verdicts on these runs, which all ran: {counts}"
+        yield ""
     every = [*found.throughput, *found.memory]
     every.sort(key=lambda one: one.error, reverse=True)
     if worst:
@@ -112,7 +118,7 @@ def as_json(found: Compared, kind: str) -> str:
                 ("memory", found.memory),
             )
         }
-        | {"refused": found.refused}
+        | {"verdicts": found.verdicts, "refused": found.refused}
     )
 
 

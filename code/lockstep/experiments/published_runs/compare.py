@@ -5,10 +5,9 @@ Sources publish one of four figures, and the comparison takes the first that a
 row has, because each later one depends on a convention:
 
 - tokens a second per GPU, and seconds of a step, which are the same figure
-- TFLOP/s per GPU: the planner's MFU times the peak, or its HFU where the row
-  says that the source counts recomputation
-- MFU, of the operations that the planner counts: all parameters, and attention
-  without the causal half
+- TFLOP/s per GPU: the peak times the planner's MFU, or times the other share
+  that the row says its source counts
+- MFU, likewise
 
 Memory is the fullest rank's, in GB of 10⁹ bytes.
 """
@@ -112,16 +111,15 @@ def throughput(row: Row, found: Answer) -> Comparison | None:
     if figure is None:
         return None
     peak = plain(found["peak_flops"]) / 1e12
-    mfu = plain(found["mfu"])
+    counted = plain(found[row.counts])
     if figure == "tokens_per_s_per_gpu":
         predicted = plain(found["tokens_per_second"]) / found["gpus"]
     elif figure == "step_s":
         predicted = plain(found["step_seconds"])
     elif figure == "tflops_per_gpu":
-        counted = "hfu" if row.counts_recomputation else "mfu"
-        predicted = plain(found[counted]) * peak
+        predicted = counted * peak
     else:
-        predicted = mfu
+        predicted = counted
     low, high = ends(found, "step_seconds")
     interval = None
     if low and high:
@@ -130,9 +128,8 @@ def throughput(row: Row, found: Answer) -> Comparison | None:
             predicted * (low if slow else 1 / high),
             predicted * (high if slow else 1 / low),
         )
-    return Comparison(
-        row, figure, published[figure], predicted, mfu * peak, interval
-    )
+    rate = plain(found["mfu"]) * peak
+    return Comparison(row, figure, published[figure], predicted, rate, interval)
 
 
 def memory(row: Row, found: Answer) -> Comparison | None:
@@ -157,22 +154,25 @@ def ends(found: Answer, key: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Compared:
-    """All comparisons, and why the planner refuses the other rows."""
+    """All comparisons, whether the planner says that each run fits, and why it
+    refuses the other rows."""
 
     throughput: list[Comparison]
     memory: list[Comparison]
+    verdicts: dict[str, str]
     refused: dict[str, str]
 
 
 def compare(asked: Iterable[Row]) -> Compared:
     """Predict each row and compare what it publishes."""
-    found = Compared([], [], {})
+    found = Compared([], [], {}, {})
     for row in asked:
         try:
             answer = predict(row)
         except PlanError as error:
             found.refused[row.id] = str(error)
             continue
+        found.verdicts[row.id] = answer["verdict"].partition(":")[0]
         for one, comparisons in (
             (throughput(row, answer), found.throughput),
             (memory(row, answer), found.memory),

@@ -50,8 +50,9 @@ class Row(BaseModel):
     - `precision`: of the matmuls
     - `assumed`: what the source leaves open, and how the command fills it in
     - `needs`: what the run did and the command can't say
-    - `counts_recomputation`: whether the source's TFLOP/s count the operations
-      that the backward pass repeats
+    - `counts`: the planner's figure that counts operations as the source's
+      TFLOP/s and MFU do: `mfu`, `mfu_causal` for half of attention, or `hfu`
+      for what the backward pass repeats as well
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -68,7 +69,7 @@ class Row(BaseModel):
     published: Published
     assumed: str
     needs: str = ""
-    counts_recomputation: bool = False
+    counts: Literal["mfu", "mfu_causal", "hfu"] = "mfu"
 
     @property
     def origin(self) -> str:

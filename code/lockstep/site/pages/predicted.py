@@ -170,6 +170,10 @@ class Views:
         """The summary of `throughput` or of `memory`, for a sentence."""
         return Said(summary(_found(name)))
 
+    def verdicts(self, verdict: str) -> int:
+        """How many runs the planner gives this verdict."""
+        return [*compared().verdicts.values()].count(verdict)
+
     def causes(self) -> str:
         """A table of throughput's errors by cause."""
         lines = []
