@@ -79,8 +79,8 @@ def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
         yield "furthest off"
     for one in every[:worst]:
         yield said(one)
-    for name, why in found.refused.items():
-        yield shorten(f"refused: {name}: {why}", 80)
+    for why, count in Counter(found.missing.values()).most_common():
+        yield shorten(f"no prediction of {count}: {why}", 80)
 
 
 def said(one: Comparison) -> str:
@@ -118,7 +118,7 @@ def as_json(found: Compared, kind: str) -> str:
                 ("memory", found.memory),
             )
         }
-        | {"verdicts": found.verdicts, "refused": found.refused}
+        | {"verdicts": found.verdicts, "missing": found.missing}
     )
 
 

@@ -41,7 +41,7 @@ def _width(found: dict[str, Any]) -> float:
 
 
 CAUSES: dict[str, Callable[[Row], bool]] = {
-    "matmuls in 8 bits": low_precision,
+    "matmuls in 8 bits or fewer": low_precision,
     f"a width below {NARROW:,}": lambda row: _width(shape(row)) < NARROW,
     "experts across nodes": _crosses("ep"),
     "tensor parallelism across nodes": _crosses("tp"),
@@ -53,7 +53,6 @@ CAUSES: dict[str, Callable[[Row], bool]] = {
     "network unknown": lambda row: bool(
         re.search(r"network[^;]*(not stated|taken as)", row.assumed)
     ),
-    "something that the command can't say": lambda row: bool(row.needs),
 }
 
 

@@ -34,6 +34,8 @@ UNITS = {
     "mfu": "MFU",
     "memory_gb": "GB",
 }
+# What rows once needed, and the command can say by now.
+SAYS = {"--recompute selective", "ep over tp x dp"}
 Answer = Mapping[str, Any]
 
 
@@ -99,19 +101,28 @@ def predict(row: Row) -> Answer:
     """Ask the planner for a row's run.
 
     Raises:
-        PlanError: the planner refuses it.
+        PlanError: the planner refuses it, or the command asks for another run
+            because it can't say what this run did.
     """
+    if lacks := {*row.needs.split("; ")} - SAYS - {""}:
+        raise PlanError(f"the command can't say {', '.join(sorted(lacks))}")
     return QUESTIONS["run"].answer(row.given)
 
 
 def throughput(row: Row, found: Answer) -> Comparison | None:
-    """Compare the first figure of THROUGHPUT that the row publishes."""
+    """Compare the first figure of THROUGHPUT that the row publishes.
+
+    Raises:
+        PlanError: the planner knows no speed of this accelerator.
+    """
     published = row.published.model_dump(exclude_none=True)
     figure = next((name for name in THROUGHPUT if name in published), None)
     if figure is None:
         return None
+    if "step_seconds" not in found:
+        raise PlanError(f"memory and no time for {found['accelerator']}")
     peak = plain(found["peak_flops"]) / 1e12
-    counted = plain(found[row.counts])
+    counted = plain(found[row.share])
     if figure == "tokens_per_s_per_gpu":
         predicted = plain(found["tokens_per_second"]) / found["gpus"]
     elif figure == "step_s":
@@ -154,13 +165,13 @@ def ends(found: Answer, key: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Compared:
-    """All comparisons, whether the planner says that each run fits, and why it
-    refuses the other rows."""
+    """All comparisons, whether the planner says that each run fits, and why
+    there is no prediction of the other rows."""
 
     throughput: list[Comparison]
     memory: list[Comparison]
     verdicts: dict[str, str]
-    refused: dict[str, str]
+    missing: dict[str, str]
 
 
 def compare(asked: Iterable[Row]) -> Compared:
@@ -169,16 +180,13 @@ def compare(asked: Iterable[Row]) -> Compared:
     for row in asked:
         try:
             answer = predict(row)
+            found.verdicts[row.id] = answer["verdict"].partition(":")[0]
+            if size := memory(row, answer):
+                found.memory.append(size)
+            if speed := throughput(row, answer):
+                found.throughput.append(speed)
         except PlanError as error:
-            found.refused[row.id] = str(error)
-            continue
-        found.verdicts[row.id] = answer["verdict"].partition(":")[0]
-        for one, comparisons in (
-            (throughput(row, answer), found.throughput),
-            (memory(row, answer), found.memory),
-        ):
-            if one is not None:
-                comparisons.append(one)
+            found.missing[row.id] = str(error)
     return found
 
 
@@ -247,7 +255,7 @@ def shape(row: Row) -> dict[str, Any]:
 def kind(row: Row) -> str:
     """Dense or mixture of experts, in 16 bits or in 8 and fewer."""
     model = "MoE" if shape(row)["experts"] else "dense"
-    return f"{model}, {'8 bits' if low_precision(row) else '16 bits'}"
+    return f"{model}, {'8 bits or fewer' if low_precision(row) else '16 bits'}"
 
 
 def low_precision(row: Row) -> bool:

@@ -27,6 +27,10 @@ ASK = ["lockstep", "plan", "run"]
 # round both, and some average them over different steps.
 AGREE = 0.05
 _FILE = r"^github:(?P<repository>[\w.-]+/[\w.-]+)@([0-9a-f]{40}):(\S+)$"
+_COUNTS = (
+    r"^$|^(model|hardware), "
+    r"(attention in full|attention halved \(causal\)|not stated)$"
+)
 
 
 class Published(BaseModel):
@@ -50,9 +54,8 @@ class Row(BaseModel):
     - `precision`: of the matmuls
     - `assumed`: what the source leaves open, and how the command fills it in
     - `needs`: what the run did and the command can't say
-    - `counts`: the planner's figure that counts operations as the source's
-      TFLOP/s and MFU do: `mfu`, `mfu_causal` for half of attention, or `hfu`
-      for what the backward pass repeats as well
+    - `counts`: which operations the source's TFLOP/s or MFU count: the model's
+      or all that the hardware did, and attention in full or halved
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -69,7 +72,7 @@ class Row(BaseModel):
     published: Published
     assumed: str
     needs: str = ""
-    counts: Literal["mfu", "mfu_causal", "hfu"] = "mfu"
+    counts: str = Field("", pattern=_COUNTS)
 
     @property
     def origin(self) -> str:
@@ -87,9 +90,18 @@ class Row(BaseModel):
         return self.address
 
     @property
+    def share(self) -> str:
+        """The planner's share of the peak that counts operations as the source
+        does. A source that doesn't say is read as counting what causal kernels
+        compute, half of attention."""
+        if self.counts.startswith("hardware"):
+            return "hfu"
+        return "mfu" if self.counts.endswith("in full") else "mfu_causal"
+
+    @property
     def chip(self) -> str:
         """The accelerator's name, without its memory and its network."""
-        named = re.match(r"TPU \w+|[\w-]+", self.hardware)
+        named = re.match(r"(TPU|RTX) \w+|[\w-]+", self.hardware)
         return named[0] if named else self.hardware
 
     @property

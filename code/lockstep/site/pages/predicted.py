@@ -231,7 +231,7 @@ class Views:
 
     def _about(self, row: Row) -> str:
         source = f'<a href="{escaped(row.link)}">{escaped(row.source)}</a>'
-        refused = compared().refused.get(row.id, "")
+        missing = compared().missing.get(row.id, "")
         return (
             f"<td><strong>{escaped(called(row))}</strong><br>{source}<br>"
             f"<code>{escaped(row.command)}</code>"
@@ -239,8 +239,7 @@ class Views:
                 f"<br>{name}: {escaped(text)}"
                 for name, text in (
                     ("Assumed", row.assumed),
-                    ("The command can't say", row.needs),
-                    ("Refused", refused),
+                    ("No prediction", missing),
                 )
                 if text
             )
