@@ -40,7 +40,7 @@ BLOCK = Formula(
 )
 KEPT = {
     "none": Formula("kept_per_layer", "block_bytes", "B", "all of it"),
-    "selective": Formula(
+    "torch": Formula(
         "kept_per_layer",
         "sequence / cp * micro_batch"
         " * (2 * hidden * (2 if gated_mlp else 1)"
@@ -50,6 +50,16 @@ KEPT = {
         "B",
         "the block's input, attention's output, and of the other products every"
         " second one: torchtitan's selective recomputation by operator",
+    ),
+    "fused": Formula(
+        "kept_per_layer",
+        "sequence / cp * micro_batch"
+        " * (2 * 2 * hidden / (tp if sequence_parallel else 1)"
+        " + (2 * (2 * heads + 2 * kv_heads) * head_dim"
+        " + 2 * (2 if gated_mlp else 1) * width + 4 * heads) / tp)",
+        "B",
+        "without the norms' outputs and the activation's: Megatron-LM's"
+        " recompute modules layernorm, mlp and moe_act",
     ),
     "full": Formula(
         "kept_per_layer",

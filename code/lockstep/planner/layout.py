@@ -251,12 +251,15 @@ def layout(given: dict) -> dict:
     s["shard"] = shards(s)
     s = communication(derive(s, MEMORY))
     s = pipeline(dict(s, stages=s["pp"]))
-    s = derive(s, [KEPT[s["recompute"]]])
+    kept = s["recompute"]
+    if kept == "selective":
+        kept = s["kernels"]
+    s = derive(s, [KEPT[kept]])
     s["last_in_flight"] = last_in_flight(s)
     s["bytes_logit"] = LOSSES[s["loss"]]
     s = derive(s, SUM)
     s = derive(s, per_token(s))
-    if s["recompute"] == "selective":
+    if s["recompute"] == "selective" and s["kernels"] == "torch":
         s = derive(s, [SELECTIVE])
     s = timed(s)
     return costs(s) if "step_seconds" in s else s

@@ -63,12 +63,6 @@ LAYER = [
         "FLOP/B",
         "operations in the time of a byte",
     ),
-    Formula(
-        "again",
-        "1 if recompute_full else selective_share if recompute_selective else 0",
-        "of the forward pass",
-        "computed again in the backward pass",
-    ),
     product(
         "projection_slowdown",
         "rank_tokens",
@@ -98,7 +92,7 @@ LAYER = [
     ),
     Formula(
         "matmul_seconds",
-        "2 * (3 + again) * rank_tokens / tp / peak_flops"
+        "2 * (3 + recompute_products) * rank_tokens / tp / peak_flops"
         " * (attention_per_layer * projection_slowdown"
         " + (1 - expert_layers) * mlp_per_layer * mlp_slowdown"
         " + expert_layers * (experts_per_token + shared_experts) * expert"
@@ -109,14 +103,14 @@ LAYER = [
     ),
     Formula(
         "scores_seconds",
-        "(3 + recompute_full) / 3 * rank_tokens / tp * attention_flops / layers"
+        "(3 + recompute_attention) / 3 * rank_tokens / tp * attention_flops / layers"
         " * (0.5 if causal else 1) / (half_peak * attention_share)",
         "s",
         "a layer's attention, for a micro-batch; a causal kernel skips half",
     ),
     Formula(
         "elementwise_seconds",
-        "elementwise_passes * (3 + again) / 3 / memory_bandwidth"
+        "elementwise_passes * (3 + recompute_elementwise) / 3 / memory_bandwidth"
         " * (block_bytes + expert_layers * 4 * experts_per_token * hidden"
         " * rank_tokens / (tp if sequence_parallel else 1))",
         "s",
@@ -314,11 +308,10 @@ def rates(s: dict) -> dict:
     s["half_peak"] = usual["peak_flops"] if fp8 else s["peak_flops"]
     if not s["memory_bandwidth"]:
         s["memory_bandwidth"] = usual["memory_bandwidth"]
-    family = FAMILIES.get(s["accelerator"], "")
     if not s["kernels"]:
         # PyTorch's FSDP keeps parameters in 32 bits and no second copy.
         bare = s["bytes_parameter"] + s["bytes_optimizer"] <= 12
-        s["kernels"] = "torch" if bare or family != "h100" else "fused"
+        s["kernels"] = "torch" if bare else "fused"
     one_of("kernels", s["kernels"], KERNELS)
     return s
 
@@ -330,11 +323,16 @@ def timed(s: dict) -> dict:
         return s
     s = dict(s)
     family = family or "h100"
-    fused = s["kernels"] == "fused"
+    fused = family == "h100" and s["kernels"] == "fused"
     attention = "torch" if family == "h100" and not fused else family
     matmul = "fp8" if s["precision"] == "fp8" else family
-    s["recompute_full"] = int(s["recompute"] == "full")
-    s["recompute_selective"] = int(s["recompute"] == "selective")
+    full, selective = (
+        int(s["recompute"] == name) for name in ("full", "selective")
+    )
+    every_second = selective if s["kernels"] == "torch" else 0
+    s["recompute_products"] = full + every_second * s["selective_share"]
+    s["recompute_attention"] = full
+    s["recompute_elementwise"] = full + selective
     s["ring"] = int(s["context"] == "ring")
     s["overlap"] = s["overlap"] or s["hidden_share"]
     one_expert_rank = s["expert_tp"] < s["tp"]

@@ -25,9 +25,10 @@ from lockstep.planner.flops import (
 )
 from lockstep.planner.goodput import GOODPUT
 from lockstep.planner.hardware import HARDWARE
-from lockstep.planner.layout import COVER, STEP, SUM, TIME
+from lockstep.planner.layout import SUM
 from lockstep.planner.memory import STATES
 from lockstep.planner.questions import QUESTIONS, ask
+from lockstep.planner.seconds import COVER, GIVEN_COMPUTE, STEP, TIME, TOKENS
 
 TOPICS = {
     "arithmetic": "Arithmetic",
@@ -413,9 +414,9 @@ KINDS: dict = {
         "Tokens times vocabulary times six; it surprises with large"
         " vocabularies.",
         [("micro_batch", [1, 2, 4, 8]), SEQUENCE, VOCAB],
-        derived([one(SUM, "logits_bytes")], cp=1, tp=1, pp=1),
-        "logits_bytes",
-        sensible=lambda found: found["logits_bytes"].value < 4e10,
+        derived([one(SUM, "loss_bytes")], cp=1, tp=1, bytes_logit=6),
+        "loss_bytes",
+        sensible=lambda found: found["loss_bytes"].value < 4e10,
     ),
     "zero-1": state(1),
     "zero-2": state(2),
@@ -554,8 +555,8 @@ KINDS: dict = {
             ("bandwidth", [12.5e9, 25e9, 50e9]),
         ],
         lambda given: derived(
-            [MATMULS, PER_TOKEN, one(TIME, "tokens_step")]
-            + [one(TIME, "compute_seconds"), one(TIME, "backward_share")]
+            [MATMULS, PER_TOKEN, TOKENS]
+            + [GIVEN_COMPUTE, one(TIME, "backward_share")]
             + [COVER[0], EXCHANGED, DATA[0], CARDS]
             + [one(TIME, "data_seconds"), one(STEP, "exposed_seconds")],
             **dict(
@@ -724,7 +725,7 @@ KINDS: dict = {
         " steps are {tokens} tokens?",
         "Tokens of a step first: a few million in a large run.",
         [("global_batch", powers(256, 2048)), SEQUENCE, TRAINED],
-        derived([one(TIME, "tokens_step"), STEPS]),
+        derived([TOKENS, STEPS]),
         "steps",
         sensible=lambda found: 1e4 < found["steps"].value < 2e6,
     ),
