@@ -31,6 +31,8 @@ ANSWER: dict[str, Any] = {
     "mfu": 0.5,
     "mfu_causal": 0.5,
     "peak_flops": 1000e12,
+    "tied_embeddings": True,
+    "embedding": 10e9,
     "total_bytes": 60e9,
 }
 ENDS = {"step_seconds_low": 1.6, "step_seconds_high": 2.4}
@@ -110,6 +112,13 @@ def test_tflops_are_compared_as_their_source_counts_operations() -> None:
         assert one.rate == pytest.approx(500)
 
 
+def test_tflops_leave_out_the_table_that_is_looked_up() -> None:
+    """An untied table of 5 B parameters is 6 x 5e9 x 1,000 = 30 TFLOP/s."""
+    found = ANSWER | {"tied_embeddings": False}
+    assert sped({"tflops_per_gpu": 400.0}, found).predicted == 470
+    assert sped({"mfu": 0.4}, found).predicted == 0.5
+
+
 def test_memory_is_compared_in_gigabytes() -> None:
     one = memory(row(published={"memory_gb": 80.0}), ANSWER | ENDS)
     assert one is not None
@@ -170,7 +179,7 @@ MOE = (
 def test_a_kind_is_the_models_shape_and_its_precision() -> None:
     assert kind(row()) == "dense, 16 bits"
     assert kind(row(command=MOE)) == "MoE, 16 bits"
-    assert kind(row(precision="fp8")) == "dense, 8 bits or fewer"
+    assert kind(row(precision="fp8")) == "dense, FP8 or FP4"
     assert [*BY] == ["kind", "hardware", "parallelism", "source"]
     found = compare([row(), row(id="x", command=MOE)])
     groups = grouped(found.throughput, kind)
@@ -181,7 +190,7 @@ def test_a_kind_is_the_models_shape_and_its_precision() -> None:
     ("change", "causes"),
     [
         ({}, []),
-        ({"precision": "fp8"}, ["8 bits"]),
+        ({"precision": "fp8"}, ["FP8"]),
         ({"command": MOE}, ["width", "experts", "sequences"]),
         ({"command": MOE.replace("--ep 16", "--ep 8")}, ["width", "sequences"]),
         (

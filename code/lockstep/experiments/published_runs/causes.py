@@ -41,7 +41,7 @@ def _width(found: dict[str, Any]) -> float:
 
 
 CAUSES: dict[str, Callable[[Row], bool]] = {
-    "matmuls in 8 bits or fewer": low_precision,
+    "matmuls in FP8 or FP4": low_precision,
     f"a width below {NARROW:,}": lambda row: _width(shape(row)) < NARROW,
     "experts across nodes": _crosses("ep"),
     "tensor parallelism across nodes": _crosses("tp"),

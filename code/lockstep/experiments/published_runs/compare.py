@@ -6,8 +6,9 @@ row has, because each later one depends on a convention:
 
 - tokens a second per GPU, and seconds of a step, which are the same figure
 - TFLOP/s per GPU: the peak times the planner's MFU, or times the other share
-  that the row says its source counts
-- MFU, likewise
+  that the row says its source counts. As in Megatron-LM, from which nearly all
+  of these figures come, the table that tokens are looked up in doesn't count.
+- MFU, or that other share
 
 Memory is the fullest rank's, in GB of 10⁹ bytes.
 """
@@ -128,7 +129,7 @@ def throughput(row: Row, found: Answer) -> Comparison | None:
     elif figure == "step_s":
         predicted = plain(found["step_seconds"])
     elif figure == "tflops_per_gpu":
-        predicted = counted * peak
+        predicted = counted * peak - looked_up(found)
     else:
         predicted = counted
     low, high = ends(found, "step_seconds")
@@ -141,6 +142,16 @@ def throughput(row: Row, found: Answer) -> Comparison | None:
         )
     rate = plain(found["mfu"]) * peak
     return Comparison(row, figure, published[figure], predicted, rate, interval)
+
+
+def looked_up(found: Answer) -> float:
+    """TFLOP/s of a GPU that the planner counts for the input's table, which is
+    no matmul. A table that is also the output layer's counts once anyway."""
+    if found["tied_embeddings"]:
+        return 0.0
+    table = plain(found["embedding"]) / 2
+    rate = plain(found["tokens_per_second"]) / found["gpus"]
+    return float(6 * table * rate / 1e12)
 
 
 def memory(row: Row, found: Answer) -> Comparison | None:
@@ -253,9 +264,9 @@ def shape(row: Row) -> dict[str, Any]:
 
 
 def kind(row: Row) -> str:
-    """Dense or mixture of experts, in 16 bits or in 8 and fewer."""
+    """Dense or mixture of experts, in 16 bits or in FP8 or FP4."""
     model = "MoE" if shape(row)["experts"] else "dense"
-    return f"{model}, {'8 bits or fewer' if low_precision(row) else '16 bits'}"
+    return f"{model}, {'FP8 or FP4' if low_precision(row) else '16 bits'}"
 
 
 def low_precision(row: Row) -> bool:

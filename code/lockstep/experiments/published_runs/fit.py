@@ -111,9 +111,9 @@ def published(row: dict[str, Any]) -> tuple[float | None, Any]:
     if "tokens_per_s_per_gpu" in figures:
         return figures["tokens_per_s_per_gpu"], rate("tokens_per_second_gpu")
     if "step_s" in figures:
-        return 1 / figures["step_s"], lambda found: 1 / plain(
-            found["step_seconds"]
-        )
+        return 1 / figures[
+            "step_s"
+        ], lambda found: 1 / plain(found["step_seconds"])
     if "tflops_per_gpu" in figures:
         return figures["tflops_per_gpu"] * 1e12, flops(row)
     return figures.get("mfu"), rate("mfu")
@@ -288,7 +288,9 @@ def summary(errors: list[float]) -> str:
 
 HEAD = "rows  ratio         range   off  <10 %  <20 %"
 KINDS = {
-    "dense, A100": lambda s: s["kind"] == "dense" and "a100" in s["accelerator"],
+    "dense, A100": lambda s: (
+        s["kind"] == "dense" and "a100" in s["accelerator"]
+    ),
     "dense, H100": lambda s: (
         s["kind"] == "dense" and "a100" not in s["accelerator"]
     ),

@@ -23,9 +23,9 @@ from lockstep.planner.questions import CHOICES, QUESTIONS, complete
 
 ROWS = Path(__file__).with_name("rows.jsonl")
 ASK = ["lockstep", "plan", "run"]
-# Tokens a second and the seconds of a step say the same thing twice. Sources
-# round both, and some average them over different steps.
-AGREE = 0.05
+# Tokens a second and the seconds of a step say the same thing twice, and
+# sources round both.
+AGREE = 0.02
 _FILE = r"^github:(?P<repository>[\w.-]+/[\w.-]+)@([0-9a-f]{40}):(\S+)$"
 _COUNTS = (
     r"^$|^(model|hardware), "
