@@ -64,8 +64,8 @@ HARDWARE: dict = {
     "b300": accelerator(2250, 4500, 288, 8000, 682, 100 * CARD),
     "gb200": accelerator(2500, 5000, 186, 8000, 680, 50 * CARD, 72),
     "gb300": accelerator(2500, 5000, 288, 8000, 680, 100 * CARD, 72),
-    "mi300x": accelerator(1300, 2610, 192, 5300, 312.912, 50 * CARD),
-    "mi325x": accelerator(1300, 2610, 256, 6000, 312.912, 50 * CARD),
+    "mi300x": accelerator(1307.4, 2614.9, 192, 5300, 312.912, 50 * CARD),
+    "mi325x": accelerator(1307.4, 2614.9, 256, 6000, 312.912, 50 * CARD),
     "mi355x": accelerator(
         2500, 5000, 288, 8000, 535.5 * INFINITY_FABRIC, 50 * CARD
     ),
@@ -101,8 +101,12 @@ SOURCES: dict = {
     "gb200": ACCELERATORS + ", after NVIDIA's page; 680 GB/s of NVLink's 900"
     " and a 400 Gb/s card a GPU: " + NETWORK,
     "gb300": "as GB200's, with B300's memory and card",
-    "mi300x": ACCELERATORS + ", after AMD's page; links: " + NETWORK,
-    "mi325x": ACCELERATORS + ", after AMD's page; links as MI300X's",
+    "mi300x": "AMD, MI300X data sheet; memory: "
+    + ACCELERATORS
+    + "; links: "
+    + NETWORK,
+    "mi325x": "AMD, MI325X data sheet; memory: " + ACCELERATORS + "; links as"
+    " MI300X's",
     "mi355x": ACCELERATORS + ", after AMD's page; links: " + NETWORK,
     "tpu-v5e": TPU + "v5e; network: a pod's 6.4 Tb/s over 256 chips",
     "tpu-v5p": TPU + "tpu7x, which compares all three",
