@@ -41,21 +41,17 @@ class Settings:
 
 
 def cells(found: Summary) -> str:
-    """A summary as the columns of HEAD."""
-    inside, width = (
-        "–" if value is None else f"{value:.0%}"
-        for value in (found.covered, found.half_width)
-    )
+    """Return a summary as the columns of HEAD."""
     ends = f"{found.least:.2f} to {found.most:.2f}"
     return (
         f"{found.rows:4}  {found.ratio:5.2f}  {ends:>12}  {found.error:5.0%}"
         f"  {found.within_10:5.0%}  {found.within_20:5.0%}"
-        f"  {inside:>6}  {width:>4}"
+        f"  {found.covered:6.0%}  {found.half_width:4.0%}"
     )
 
 
 def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
-    """The report, at most 80 columns wide."""
+    """Yield the report's lines."""
     for name, comparisons in (
         ("throughput", found.throughput),
         ("memory", found.memory),
@@ -84,7 +80,7 @@ def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
 
 
 def said(one: Comparison) -> str:
-    """One comparison in a line."""
+    """Return one comparison in a line."""
     unit = UNITS[one.figure]
     return (
         f"{one.ratio:5.2f}  {one.row.id}: predicted"
@@ -94,7 +90,7 @@ def said(one: Comparison) -> str:
 
 
 def as_json(found: Compared, kind: str) -> str:
-    """The groups, and each comparison by its row's id."""
+    """Return the groups, and each comparison by its row's id."""
     return json.dumps(
         {
             name: {

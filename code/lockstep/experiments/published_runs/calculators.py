@@ -48,7 +48,7 @@ def calculators(path: Path = ANSWERS) -> list[Calculator]:
 
 
 def ratios(one: Calculator, found: Iterable[Comparison]) -> dict[str, float]:
-    """A calculator's speed over the published speed, by the row's id.
+    """Return a calculator's speed over the published speed, by the row's id.
 
     A source that publishes TFLOP/s or MFU is turned into tokens a second by the
     planner's count of operations, so that all calculators meet one figure.

@@ -21,7 +21,7 @@ MANY = 1024  # GPUs
 
 
 def _crosses(name: str) -> Callable[[Row], bool]:
-    """Whether a group of ranks is larger than a node."""
+    """Return whether a group of a row's ranks is larger than a node."""
 
     def crosses(row: Row) -> bool:
         found = shape(row)
@@ -32,8 +32,7 @@ def _crosses(name: str) -> Callable[[Row], bool]:
 
 
 def _width(found: dict[str, Any]) -> float:
-    """The narrowest weight that a matmul meets: of the model or of an expert,
-    as tensor parallelism leaves it."""
+    """Return the narrower of the model's width and its experts' width."""
     narrow = found["hidden"]
     if found["experts"]:
         narrow = min(narrow, found["expert_ffn"] or found["ffn"])
@@ -59,8 +58,8 @@ CAUSES: dict[str, Callable[[Row], bool]] = {
 def by_cause(
     found: Iterable[Comparison],
 ) -> dict[str, tuple[list[Comparison], list[Comparison]]]:
-    """For each cause, the comparisons that it touches, and the others; last,
-    those that no cause touches."""
+    """Split the comparisons by each cause into those that have it and the
+    others, and at the end into those without any cause and the others."""
     every = [*found]
     split = {
         cause: (

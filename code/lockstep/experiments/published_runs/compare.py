@@ -29,9 +29,9 @@ from lockstep.planner.questions import QUESTIONS, cluster_of
 
 THROUGHPUT = "tokens_per_s_per_gpu", "step_s", "tflops_per_gpu", "mfu"
 UNITS = {
-    "tokens_per_s_per_gpu": "tokens/s",
-    "step_s": "s",
-    "tflops_per_gpu": "TFLOP/s",
+    "tokens_per_s_per_gpu": "tokens/s per GPU",
+    "step_s": "s per step",
+    "tflops_per_gpu": "TFLOP/s per GPU",
     "mfu": "MFU",
     "memory_gb": "GB",
 }
@@ -52,48 +52,42 @@ class Comparison:
     published: float
     predicted: float
     rate: float
-    interval: tuple[float, float] | None = None
+    interval: tuple[float, float]
 
     @property
     def ratio(self) -> float:
-        """Predicted over published; for a duration the inverse, a speed."""
+        """Return predicted over published; for a duration, the inverse."""
         ratio = self.predicted / self.published
         return 1 / ratio if self.figure == "step_s" else ratio
 
     @property
     def error(self) -> float:
-        """The distance from 1 in the logarithm, so that twice is as far as
-        half."""
+        """Return the ratio's distance from 1 in the logarithm, so that twice is
+        as far as half."""
         return abs(log(self.ratio))
 
     @property
     def measured_rate(self) -> float:
-        """What was published, in the unit of `rate`."""
+        """Return what was published, in the unit of `rate`."""
         return self.rate / self.ratio
 
     @property
-    def rates(self) -> tuple[float, float] | None:
-        """The interval in the unit of `rate`, its lower end first."""
-        if self.interval is None:
-            return None
-        ends = [end / self.predicted for end in self.interval]
+    def rates(self) -> tuple[float, float]:
+        """Return the interval in the unit of `rate`, its lower end first."""
+        low, high = (end / self.predicted for end in self.interval)
         if self.figure == "step_s":
-            ends = [1 / end for end in reversed(ends)]
-        return ends[0] * self.rate, ends[1] * self.rate
+            low, high = 1 / high, 1 / low
+        return low * self.rate, high * self.rate
 
     @property
-    def inside(self) -> bool | None:
-        """Whether the interval holds the published figure."""
-        if self.interval is None:
-            return None
+    def inside(self) -> bool:
+        """Return whether the interval holds the published figure."""
         low, high = self.interval
         return low <= self.published <= high
 
     @property
-    def half_width(self) -> float | None:
-        """Half of the interval's width, in the logarithm."""
-        if self.interval is None:
-            return None
+    def half_width(self) -> float:
+        """Return half of the interval's width, in the logarithm."""
         low, high = self.interval
         return log(high / low) / 2
 
@@ -133,20 +127,21 @@ def throughput(row: Row, found: Answer) -> Comparison | None:
     else:
         predicted = counted
     low, high = ends(found, "step_seconds")
-    interval = None
-    if low and high:
-        slow = figure == "step_s"
-        interval = (
-            predicted * (low if slow else 1 / high),
-            predicted * (high if slow else 1 / low),
-        )
-    rate = plain(found["mfu"]) * peak
-    return Comparison(row, figure, published[figure], predicted, rate, interval)
+    if figure != "step_s":
+        low, high = 1 / high, 1 / low
+    return Comparison(
+        row,
+        figure,
+        published[figure],
+        predicted,
+        rate=plain(found["mfu"]) * peak,
+        interval=(low * predicted, high * predicted),
+    )
 
 
 def looked_up(found: Answer) -> float:
-    """TFLOP/s of a GPU that the planner counts for the input's table, which is
-    no matmul. A table that is also the output layer's counts once anyway."""
+    """Return the TFLOP/s per GPU that the planner counts for the input's table,
+    which isn't a matmul. A tied table counts once, for the output layer."""
     if found["tied_embeddings"]:
         return 0.0
     table = plain(found["embedding"]) / 2
@@ -161,17 +156,22 @@ def memory(row: Row, found: Answer) -> Comparison | None:
         return None
     predicted = plain(found["total_bytes"]) / 1e9
     low, high = ends(found, "total_bytes")
-    interval = (predicted * low, predicted * high) if low and high else None
     return Comparison(
-        row, "memory_gb", published, predicted, predicted, interval
+        row,
+        "memory_gb",
+        published,
+        predicted,
+        rate=predicted,
+        interval=(low * predicted, high * predicted),
     )
 
 
 def ends(found: Answer, key: str) -> tuple[float, float]:
-    """The ends of a figure's interval over the figure; zeros without one."""
-    value = plain(found[key])
-    low, high = (found.get(f"{key}_{end}", 0) for end in ("low", "high"))
-    return plain(low) / value, plain(high) / value
+    """Return the ends of a figure's interval, over the figure."""
+    low, high, value = (
+        plain(found[name]) for name in (f"{key}_low", f"{key}_high", key)
+    )
+    return low / value, high / value
 
 
 @dataclass(frozen=True)
@@ -209,8 +209,9 @@ def compared() -> Compared:
 
 @dataclass(frozen=True)
 class Summary:
-    """How far off the planner is for several comparisons. `covered` and
-    `half_width` are None where no prediction has an interval."""
+    """How far off the planner is for several comparisons: the median ratio and
+    its ends, the median error and half-width, and shares of the runs within
+    10 %, within 20 %, and inside their interval."""
 
     rows: int
     ratio: float
@@ -219,15 +220,13 @@ class Summary:
     error: float
     within_10: float
     within_20: float
-    covered: float | None
-    half_width: float | None
+    covered: float
+    half_width: float
 
 
 def summary(found: list[Comparison]) -> Summary:
-    """Summarize at least one comparison; medians, ends and shares."""
+    """Summarize at least one comparison."""
     ratios = [one.ratio for one in found]
-    inside = [one.inside for one in found if one.inside is not None]
-    widths = [one.half_width for one in found if one.half_width is not None]
     return Summary(
         len(found),
         median(ratios),
@@ -236,13 +235,13 @@ def summary(found: list[Comparison]) -> Summary:
         median(one.error for one in found),
         share(abs(ratio - 1) <= 0.1 for ratio in ratios),
         share(abs(ratio - 1) <= 0.2 for ratio in ratios),
-        share(inside) if inside else None,
-        median(widths) if widths else None,
+        share(one.inside for one in found),
+        median(one.half_width for one in found),
     )
 
 
 def share(of: Iterable[bool]) -> float:
-    """How many are true, over all."""
+    """Return how many are true, over all."""
     every = [*of]
     return sum(every) / len(every)
 
@@ -250,7 +249,8 @@ def share(of: Iterable[bool]) -> float:
 def grouped(
     found: Iterable[Comparison], by: Callable[[Row], str]
 ) -> dict[str, list[Comparison]]:
-    """The comparisons by a property of their rows, in alphabetical order."""
+    """Group the comparisons by a property of their rows, in alphabetical
+    order."""
     groups: dict[str, list[Comparison]] = {}
     for one in found:
         groups.setdefault(by(one.row), []).append(one)
@@ -259,18 +259,18 @@ def grouped(
 
 @cache
 def shape(row: Row) -> dict[str, Any]:
-    """The row's inputs, with its preset's and its hardware's numbers."""
+    """Return a row's inputs with its preset's and its hardware's numbers."""
     return params(cluster_of(row.given))
 
 
 def kind(row: Row) -> str:
-    """Dense or mixture of experts, in 16 bits or in FP8 or FP4."""
+    """Return dense or MoE, and 16 bits or FP8 or FP4."""
     model = "MoE" if shape(row)["experts"] else "dense"
     return f"{model}, {'FP8 or FP4' if low_precision(row) else '16 bits'}"
 
 
 def low_precision(row: Row) -> bool:
-    """Whether the matmuls run in 8 bits or in fewer."""
+    """Return whether the matmuls run in 8 bits or fewer."""
     return row.precision in ("fp8", "mxfp8", "nvfp4")
 
 

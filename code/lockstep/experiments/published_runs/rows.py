@@ -76,14 +76,14 @@ class Row(BaseModel):
 
     @property
     def origin(self) -> str:
-        """The source's name: a repository, or who published it."""
+        """Return the source's name: a repository, or who published it."""
         if repository := re.match(r"github:([\w./-]+)", self.source):
             return repository[1]
         return re.split(r"[,:(]", self.source)[0].strip()
 
     @property
     def link(self) -> str:
-        """Where a browser finds the source."""
+        """Return the address at which a browser finds the source."""
         if file := re.match(_FILE, self.address):
             repository, commit, path = file.groups()
             return f"https://github.com/{repository}/blob/{commit}/{path}"
@@ -91,22 +91,22 @@ class Row(BaseModel):
 
     @property
     def share(self) -> str:
-        """The planner's share of the peak that counts operations as the source
-        does. A source that doesn't say is read as counting what causal kernels
-        compute, half of attention."""
+        """Return the planner's share of the peak that counts operations as the
+        source does. A source that doesn't say is read as counting what causal
+        kernels compute, half of attention."""
         if self.counts.startswith("hardware"):
             return "hfu"
         return "mfu" if self.counts.endswith("in full") else "mfu_causal"
 
     @property
     def chip(self) -> str:
-        """The accelerator's name, without its memory and its network."""
+        """Return the accelerator's name, without its memory and network."""
         named = re.match(r"(TPU|RTX) \w+|[\w-]+", self.hardware)
         return named[0] if named else self.hardware
 
     @property
     def given(self) -> dict[str, Any]:
-        """The inputs of the planner's question.
+        """Return the inputs of the planner's question.
 
         Raises:
             ValueError: the command asks something else.

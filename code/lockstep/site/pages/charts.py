@@ -190,12 +190,12 @@ def intervals(
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a scatter plot, with an interval of `y` or none. `says` is
-    what a screen reader and a tooltip say of it, and `leads` an address."""
+    """A point of a scatter plot, with an interval of `y`. `says` is its name for
+    a screen reader and a tooltip, and `leads` an address."""
 
     x: float
     y: float
-    interval: tuple[float, float] | None
+    interval: tuple[float, float]
     says: str
     leads: str
 
@@ -238,10 +238,9 @@ def scatter(
         for kind, points in enumerate(kinds.values()):
             for point in points:
                 with canvas.link(point.leads, point.says):
-                    if point.interval:
-                        ends = [at(point.x, end) for end in point.interval]
-                        color = f"chart-interval chart-stroke-{kind}"
-                        canvas.path(outline(ends), color)
+                    ends = [at(point.x, end) for end in point.interval]
+                    color = f"chart-interval chart-stroke-{kind}"
+                    canvas.path(outline(ends), color)
                     canvas.mark(kind, *at(point.x, point.y))
 
     return draw

@@ -42,7 +42,7 @@ FIGURES = {"throughput": "TFLOP/s per GPU", "memory": "GB"}
 
 
 def chart(name: str) -> Chart:
-    """The scatter plot of `throughput` or of `memory`."""
+    """Return the scatter plot of `throughput` or of `memory`."""
     found = _found(name)
     unit = FIGURES[name]
     groups = grouped(found, kind)
@@ -50,7 +50,7 @@ def chart(name: str) -> Chart:
         [
             value
             for one in found
-            for value in (one.rate, one.measured_rate, *(one.rates or ()))
+            for value in (one.rate, one.measured_rate, *one.rates)
         ]
     )
     above, below = {
@@ -110,7 +110,8 @@ def _found(name: str) -> list[Comparison]:
 
 
 def _steps(values: Iterable[float]) -> list[float]:
-    """1, 2, 5, 10 and so on, from below the least value to above the most."""
+    """Return 1, 2, 5, 10 and so on, from below the least value to above the
+    most."""
     every = [*values]
     low, high = min(every), max(every)
     steps = [a * 10.0**power for power in range(-2, 8) for a in (1, 2, 5)]
@@ -120,12 +121,12 @@ def _steps(values: Iterable[float]) -> list[float]:
 
 
 def anchor(row: Row) -> str:
-    """Where the page has a row."""
+    """Return the anchor of a row."""
     return f"run-{row.id}"
 
 
 def called(row: Row) -> str:
-    """A run in a few words: model, GPUs, parallelism."""
+    """Describe a run in a few words: model, GPUs, parallelism."""
     return (
         f"{row.model}, {row.given['gpus']:,} × {row.hardware.split(',')[0]},"
         f" {row.parallelism}"
@@ -133,15 +134,13 @@ def called(row: Row) -> str:
 
 
 def said(one: Comparison) -> str:
-    """Predicted and published in a sentence."""
+    """Return both figures as a phrase."""
     return f"predicted {_predicted(one)}, published {_published(one)}"
 
 
 def _predicted(one: Comparison) -> str:
-    text = digits(one.predicted)
-    if one.interval:
-        text += f" ({' to '.join(map(digits, one.interval))})"
-    return f"{text} {UNITS[one.figure]}"
+    low, high = map(digits, one.interval)
+    return f"{digits(one.predicted)} ({low} to {high}) {UNITS[one.figure]}"
 
 
 def _published(one: Comparison) -> str:
@@ -149,7 +148,7 @@ def _published(one: Comparison) -> str:
 
 
 def digits(value: float) -> str:
-    """Three digits of a number: 1,060, 25.3, 0.514."""
+    """Round to three digits: 1,060, 25.3, 0.514."""
     rounded = float(f"{value:.3g}")
     return in_groups(rounded) if rounded >= 1000 else f"{rounded:g}"
 
@@ -167,15 +166,15 @@ class Views:
     page: str
 
     def summary(self, name: str) -> Said:
-        """The summary of `throughput` or of `memory`, for a sentence."""
+        """Return the summary of `throughput` or of `memory`."""
         return Said(summary(_found(name)))
 
     def verdicts(self, verdict: str) -> int:
-        """How many runs the planner gives this verdict."""
+        """Return how many runs the planner gives this verdict."""
         return [*compared().verdicts.values()].count(verdict)
 
     def causes(self) -> str:
-        """A table of throughput's errors by cause."""
+        """Return a table of throughput's errors by cause."""
         lines = []
         for cause, (touched, others) in by_cause(_found("throughput")).items():
             if not touched:
@@ -189,7 +188,8 @@ class Views:
         )
 
     def calculators(self) -> str:
-        """A table of the other calculators, the planner on the same runs."""
+        """Return a table of the other calculators, and the planner on the same
+        runs."""
         mine = {one.row.id: one.ratio for one in _found("throughput")}
         lines = []
         for one in calculators():
@@ -206,11 +206,11 @@ class Views:
         return table([*head, "planner's error", "planner within 20 %"], lines)
 
     def others(self) -> list[Calculator]:
-        """The other calculators."""
+        """Return the other calculators."""
         return calculators()
 
     def runs(self) -> str:
-        """All rows, in a folded table for each kind, with their anchors."""
+        """Return all rows, in a folded table for each kind, with anchors."""
         speeds, memories = (
             {one.row.id: one for one in _found(name)} for name in FIGURES
         )
@@ -224,7 +224,7 @@ class Views:
         return "".join(
             f'<details class="runs" data-search-exclude=""><summary>{name}:'
             f" {len(folded[name])} runs</summary><table><thead><tr><th>run</th>"
-            "<th>throughput per GPU</th><th>memory</th></tr></thead><tbody>"
+            "<th>throughput</th><th>memory</th></tr></thead><tbody>"
             f"{''.join(folded[name])}</tbody></table></details>\n"
             for name in sorted(folded, key=str.lower)
         )
@@ -256,7 +256,7 @@ class Views:
         )
 
     def _asked(self, row: Row) -> str:
-        """The planner's page with the row's question."""
+        """Return the address that asks the planner's page for the row."""
         usual = dict(QUESTIONS["run"].inputs)
         given = {
             name: value
@@ -268,7 +268,7 @@ class Views:
     def checked(
         self, run: str, why: str = "", figure: str = "throughput"
     ) -> str:
-        """A box that compares one run with the planner.
+        """Return a box that compares one run with the planner.
 
         Args:
             run: a row's id.
@@ -295,7 +295,7 @@ class Views:
 
 
 def _far(ratios: Iterable[float]) -> list[str]:
-    """The median error, and the share within 20 %."""
+    """Return the median error and the share within 20 %."""
     every = [*ratios]
     near = share(abs(ratio - 1) <= 0.2 for ratio in every)
     return [
@@ -313,7 +313,5 @@ class Said:
         self.error = percent(found.error, 0)
         self.within_10 = percent(found.within_10, 0)
         self.within_20 = percent(found.within_20, 0)
-        self.covered = self.half_width = ""
-        if found.covered is not None and found.half_width is not None:
-            self.covered = percent(found.covered, 0)
-            self.half_width = percent(found.half_width, 0)
+        self.covered = percent(found.covered, 0)
+        self.half_width = percent(found.half_width, 0)
