@@ -190,8 +190,8 @@ def intervals(
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a scatter plot, with an interval of `y`. `says` is its name for
-    a screen reader and a tooltip, and `leads` an address."""
+    """A point of a scatter plot, with an interval of `y`. `says` names it for a
+    screen reader and a tooltip; `leads` is an address."""
 
     x: float
     y: float
