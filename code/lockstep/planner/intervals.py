@@ -30,11 +30,11 @@ MEMORY_ENDS = ends("total_bytes", "memory_width")
 def kind(found: dict) -> str:
     """Which published runs a layout resembles."""
     if found["experts"]:
-        return "moe"
-    if found["precision"] == "fp8":
-        return "fp8"
+        return "MoE"
+    if found["precision"] != "bf16":
+        return "FP8"
     family = FAMILIES.get(found["accelerator"], "")
-    return "dense" if family in ("a100", "h100") else "other"
+    return {"a100": "dense A100", "h100": "dense H100"}.get(family, "other")
 
 
 def outside(found: dict) -> str:
@@ -168,7 +168,7 @@ def changes(given: dict) -> list:
     if tp > 1 and not given.get("sequence_parallel"):
         found.append({"sequence_parallel": True})
     found += [{"zero_stage": stage} for stage in range(zero + 1, 4)]
-    if given["loss"] == "eager":
+    if given["loss"] != "chunked":
         found.append({"loss": "chunked"})
     micro = given.get("micro_batch", 1)
     if micro > 1:

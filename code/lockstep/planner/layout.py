@@ -42,7 +42,7 @@ RUN: dict = {
     "kernels": "",  # by the accelerator and the state's bytes
     "memory_bandwidth": 0,
     "causal": True,
-    "loss": "eager",
+    "loss": "",  # eager with PyTorch's kernels, else fused
     "expert_tp": 0,  # tp, if ep divides dp, and else 1
     "reduce_each": False,  # ZeRO-2's gradients, in every micro-batch
     "count_embeddings": 1,
@@ -239,6 +239,8 @@ def layout(given: dict) -> dict:
             f"{flag('sequence_parallel')} splits what tensor parallelism leaves"
             f" whole; it needs {flag('tp')} of 2 or more"
         )
+    if not s["loss"]:
+        s["loss"] = "eager" if s["kernels"] == "torch" else "fused"
     one_of("loss", s["loss"], tuple(sorted(LOSSES)))
     samples = dp * s["micro_batch"]
     if whole("global_batch", s["global_batch"]) % samples:

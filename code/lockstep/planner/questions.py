@@ -98,7 +98,7 @@ HELP = {
 CHOICES: dict = {
     "precision": ("",) + PRECISIONS,
     "kernels": ("",) + KERNELS,
-    "loss": tuple(sorted(LOSSES)),
+    "loss": ("",) + tuple(sorted(LOSSES)),
     "preset": tuple(sorted(PRESETS)),
     "optimizer": tuple(sorted(OPTIMIZERS)),
     "recompute": RECOMPUTE,

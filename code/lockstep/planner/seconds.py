@@ -13,7 +13,7 @@ from .hardware import HARDWARE
 
 MODEL = "this planner's model"
 KERNELS = "torch", "fused"
-PRECISIONS = "bf16", "fp8"
+PRECISIONS = "bf16", "fp8", "fp4"
 
 
 def from_constant(name: str, constant: str) -> Formula:
@@ -23,17 +23,14 @@ def from_constant(name: str, constant: str) -> Formula:
 
 
 SHARES = {
-    (name, constant): from_constant(name, constant)
-    for name, constants in (
-        ("matmul_share", ("v100", "a100", "h100", "fp8", "tpu")),
-        ("attention_share", ("v100", "a100", "h100", "torch")),
-        ("tensor_exposure", ("exposed_tensor", "exposed_tensor_fused")),
+    constant: from_constant(name, constant)
+    for name, beginning in (
+        ("matmul_share", "matmul_"),
+        ("attention_share", "attention_"),
+        ("tensor_exposure", "exposed_tensor"),
     )
-    for constant in (
-        constants
-        if name == "tensor_exposure"
-        else [name.split("_")[0] + "_" + one for one in constants]
-    )
+    for constant in CONSTANTS
+    if constant.startswith(beginning)
 }
 
 
@@ -302,17 +299,22 @@ def rates(s: dict) -> dict:
     formulas take from them."""
     s["accelerator"] = accelerator(s)
     usual = HARDWARE[s["accelerator"]]
-    fp8 = s["peak_flops"] > 1.5 * usual["peak_flops"]
-    s["precision"] = s["precision"] or ("fp8" if fp8 else "bf16")
+    times = s["peak_flops"] / usual["peak_flops"]
+    if not s["precision"]:
+        s["precision"] = PRECISIONS[0 if times < 1.5 else 1 if times < 3.5 else 2]
     one_of("precision", s["precision"], PRECISIONS)
-    s["half_peak"] = usual["peak_flops"] if fp8 else s["peak_flops"]
+    s["half_peak"] = usual["peak_flops"] if times > 1.5 else s["peak_flops"]
     if not s["memory_bandwidth"]:
         s["memory_bandwidth"] = usual["memory_bandwidth"]
     if not s["kernels"]:
         # PyTorch's FSDP keeps parameters in 32 bits and no second copy.
         bare = s["bytes_parameter"] + s["bytes_optimizer"] <= 12
-        s["kernels"] = "torch" if bare else "fused"
+        on_gpu = not s["accelerator"].startswith("tpu")
+        s["kernels"] = "torch" if bare and on_gpu else "fused"
     one_of("kernels", s["kernels"], KERNELS)
+    s["mlp_copies"] = 4
+    if s["kernels"] == "fused":
+        s["mlp_copies"] = 3 if s["precision"] == "bf16" else 2.5
     return s
 
 
@@ -323,9 +325,11 @@ def timed(s: dict) -> dict:
         return s
     s = dict(s)
     family = family or "h100"
-    fused = family == "h100" and s["kernels"] == "fused"
+    fused = family in ("h100", "b200") and s["kernels"] == "fused"
     attention = "torch" if family == "h100" and not fused else family
-    matmul = "fp8" if s["precision"] == "fp8" else family
+    matmul = "matmul_" + family
+    if f"{matmul}_{s['precision']}" in CONSTANTS:
+        matmul += "_" + s["precision"]
     full, selective = (
         int(s["recompute"] == name) for name in ("full", "selective")
     )
@@ -337,18 +341,13 @@ def timed(s: dict) -> dict:
     s["overlap"] = s["overlap"] or s["hidden_share"]
     one_expert_rank = s["expert_tp"] < s["tp"]
     s["expert_reach"] = 1 if one_expert_rank else s["tp"] * s["cp"]
-    if attention == "tpu":
-        attention = "a100"
     s.update(bandwidths(s))
     return derive(
         s,
         [
-            SHARES["matmul_share", "matmul_" + matmul],
-            SHARES["attention_share", "attention_" + attention],
-            SHARES[
-                "tensor_exposure",
-                "exposed_tensor_fused" if fused else "exposed_tensor",
-            ],
+            SHARES[matmul],
+            SHARES["attention_" + attention],
+            SHARES["exposed_tensor_fused" if fused else "exposed_tensor"],
             TOKENS,
         ]
         + LAYER

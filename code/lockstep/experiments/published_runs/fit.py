@@ -28,7 +28,7 @@ from typing import Any
 import numpy
 from scipy.optimize import least_squares, minimize
 
-from lockstep.planner.constants import CONSTANTS, FITTED, VALUES
+from lockstep.planner.constants import CONSTANTS, FITTED, VALUES, WIDTHS
 from lockstep.planner.figures import number, plain
 from lockstep.planner.questions import ask
 from lockstep.planner.seconds import timed
@@ -39,11 +39,17 @@ PLAUSIBLE: dict[str, tuple[float, float, float, float]] = {
     "matmul_v100": (0.2, 0.95, 0.65, 0.1),
     "matmul_a100": (0.3, 0.95, 0.8, 0.06),
     "matmul_h100": (0.3, 0.95, 0.75, 0.07),
-    "matmul_fp8": (0.2, 0.95, 0.62, 0.08),
+    "matmul_h100_fp8": (0.2, 0.95, 0.62, 0.08),
+    "matmul_b200": (0.3, 0.95, 0.7, 0.1),
+    "matmul_b200_fp8": (0.2, 0.95, 0.55, 0.1),
+    "matmul_b200_fp4": (0.1, 0.95, 0.35, 0.1),
     "matmul_tpu": (0.3, 0.95, 0.8, 0.1),
+    "matmul_tpu_fp8": (0.2, 0.95, 0.6, 0.1),
     "attention_v100": (0.02, 0.6, 0.1, 0.06),
     "attention_a100": (0.05, 0.9, 0.5, 0.1),
     "attention_h100": (0.05, 0.9, 0.45, 0.1),
+    "attention_b200": (0.05, 0.9, 0.4, 0.1),
+    "attention_tpu": (0.05, 0.9, 0.5, 0.1),
     "attention_torch": (0.05, 0.9, 0.25, 0.08),
     "operand_passes": (0, 4, 1, 0.4),
     "elementwise_passes": (0, 30, 8, 4),
@@ -65,6 +71,7 @@ ROBUST = 0.1  # a row that is further off counts linearly
 COVERED = 0.9
 DIGITS = 3
 # Rows whose memory the command can't describe, each with the reason.
+NOT_SPEED = re.compile(r"lora")  # frozen weights have no flag
 NOT_MEMORY = {
     "titan-8b-h200-32": "its loss keeps less than 12 bytes of a logit",
     "bloom-181b-zero0": "DeepSpeed keeps 16-bit gradients next to 32-bit ones",
@@ -111,9 +118,9 @@ def published(row: dict[str, Any]) -> tuple[float | None, Any]:
     if "tokens_per_s_per_gpu" in figures:
         return figures["tokens_per_s_per_gpu"], rate("tokens_per_second_gpu")
     if "step_s" in figures:
-        return 1 / figures[
-            "step_s"
-        ], lambda found: 1 / plain(found["step_seconds"])
+        return 1 / figures["step_s"], lambda found: 1 / plain(
+            found["step_seconds"]
+        )
     if "tflops_per_gpu" in figures:
         return figures["tflops_per_gpu"] * 1e12, flops(row)
     return figures.get("mfu"), rate("mfu")
@@ -152,9 +159,14 @@ def runs(path: Path = ROWS) -> list[Run]:
         answer = {
             name: plain(value) for name, value in ask("run", given).items()
         }
+        if "step_seconds" not in answer or NOT_SPEED.search(row["id"]):
+            print("left out:", row["id"])
+            continue
         answer["overlap"] = given.get("overlap", 0)
         memory = row["published"].get("memory_gb")
-        source = re.split(r",|;| table| row|\(", row["source"])[0].strip()
+        source = re.split(r",|;|:\s| table| row|\(", row["source"])[0].strip()
+        if "tpu-recipes" in source:  # a page for each run
+            source = "tpu-recipes"
         found.append(
             Run(
                 row["id"],
@@ -286,20 +298,19 @@ def summary(errors: list[float]) -> str:
     )
 
 
+def of_kind(
+    found: dict[str, float], sample: list[Run], kind: str
+) -> list[float]:
+    """The errors of one kind of runs, or of all."""
+    return [
+        found[run.name]
+        for run in sample
+        if kind in ("all", run.answer["kind"])
+    ]
+
+
+KINDS = [kind for kind in WIDTHS if kind != "memory"]
 HEAD = "rows  ratio         range   off  <10 %  <20 %"
-KINDS = {
-    "dense, A100": lambda s: (
-        s["kind"] == "dense" and "a100" in s["accelerator"]
-    ),
-    "dense, H100": lambda s: (
-        s["kind"] == "dense" and "a100" not in s["accelerator"]
-    ),
-    "dense": lambda s: s["kind"] == "dense",
-    "fp8": lambda s: s["kind"] == "fp8",
-    "moe": lambda s: s["kind"] == "moe",
-    "other": lambda s: s["kind"] == "other",
-    "all": lambda s: True,
-}
 
 
 def report(each: bool) -> None:
@@ -326,16 +337,15 @@ def report(each: bool) -> None:
         ("throughput, a source left out at a time", again),
     ):
         print(f"\n{title:24}\n{'':12} {HEAD}")
-        for kind, belongs in KINDS.items():
-            errors = [found[r.name] for r in timing if belongs(r.answer)]
-            print(f"{kind:12} {summary(errors)}")
+        for kind in [*KINDS, "all"]:
+            print(f"{kind:12} {summary(of_kind(found, timing, kind))}")
     here_memory = {run.name: off_memory(run, constants_memory) for run in sized}
     print(f"\nmemory\n{'':12} {HEAD}")
     print(f"{'all fitted':12} {summary([*here_memory.values()])}")
     print(f"{'left out':12} {summary([*again_memory.values()])}")
     print("\nhalf-width of the 90 % interval, as a factor")
-    for kind in ("dense", "fp8", "moe", "other"):
-        errors = [again[r.name] for r in timing if KINDS[kind](r.answer)]
+    for kind in KINDS:
+        errors = of_kind(again, timing, kind)
         print(f"{kind:12} {width(errors):.3f}  {len(errors)} rows")
     errors = [*again_memory.values()]
     print(f"{'memory':12} {width(errors):.3f}  {len(errors)} rows")
