@@ -215,7 +215,7 @@ def scatter(
         canvas.legend([*kinds], lambda on, i, at, m: on.mark(i, at + 11, m))
         canvas.text(2, canvas.y + 12, y.label)
         left = 10 + max(long(y.say(tick)) for tick in y.ticks)
-        right = canvas.width - 14
+        right = canvas.width - 18
         top = canvas.y + 26
         bottom = top + min(right - left, 430)
         first, last = x.ticks[0], x.ticks[-1]
@@ -380,7 +380,7 @@ class Canvas(svg.Canvas):
             near = min(max(at, half), self.width - half)
             if near - half >= taken:
                 self.text(near, bottom + 15, words, "middle")
-                taken = near + half
+                taken = near + half + 4
         self.text(self.width / 2, bottom + 33, axis.label, "middle")
         self.y = bottom + 39
 
