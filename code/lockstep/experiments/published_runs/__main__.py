@@ -72,7 +72,7 @@ def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
     every = [*found.throughput, *found.memory]
     every.sort(key=lambda one: one.error, reverse=True)
     if worst:
-        yield "furthest off"
+        yield "furthest off, predicted for published"
     for one in every[:worst]:
         yield said(one)
     for why, count in Counter(found.missing.values()).most_common():
@@ -81,11 +81,9 @@ def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
 
 def said(one: Comparison) -> str:
     """Return one comparison in a line."""
-    unit = UNITS[one.figure]
     return (
-        f"{one.ratio:5.2f}  {one.row.id}: predicted"
-        f" {four_digits(one.predicted)}, published"
-        f" {four_digits(one.published)} {unit}"
+        f"{one.ratio:5.2f}  {four_digits(one.predicted)} for"
+        f" {four_digits(one.published)} {UNITS[one.figure]}: {one.row.id}"
     )
 
 
