@@ -10,6 +10,7 @@ from lockstep.explore.drawing import AREA
 from lockstep.explore.settings import read
 from lockstep.planner.figures import plain
 from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import ask
 from lockstep.planner.search import search
 
@@ -92,7 +93,7 @@ def test_its_bars_add_up_to_the_planners_step(text: str) -> None:
     }
     if given["schedule"] == "interleaved" and "pp" in axes:
         asked |= {"schedule": "interleaved", "virtual_stages": 4}
-    plan = ask("run", asked)
+    plan = ask("run", WHITEBOARD | asked)
     assert one["step"] == pytest.approx(float(plan["step_seconds"]))
     assert one["memory"] == pytest.approx(float(plan["total_bytes"]))
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from lockstep.cli import main
+from lockstep.planner.constants import FAMILIES
 from lockstep.planner.hardware import CARD, HARDWARE, NVLINK, SOURCES
 
 EVERY = {"peak_flops", "memory", "memory_bandwidth", "node_bandwidth"}
@@ -52,7 +53,7 @@ def test_hardware_without_a_network_rate_plans_one_node(
     asked += ["--global-batch=64", "--zero-stage=3", "--json"]
     asked += ["--hardware=rtx4090"]
     assert main([*asked, "--gpus=8"]) == 0
-    assert json.loads(capsys.readouterr().out)["step_seconds"] > 0
+    assert json.loads(capsys.readouterr().out)["total_bytes"] > 0
     assert main([*asked, "--gpus=16"]) == 2
     assert "--network-bandwidth is 0" in capsys.readouterr().err
     assert main([*asked, "--gpus=16", "--network-bandwidth=25e9"]) == 0
@@ -65,4 +66,9 @@ def test_the_command_knows_each_accelerator(
     asked = ["plan", "run", "--preset=llama3-8b", "--sequence=4096", "--json"]
     asked += ["--gpus=8", "--global-batch=64", f"--hardware={name}"]
     assert main(asked) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["total_bytes"] > 0
+    # Seconds need a published run, or an efficiency.
+    assert (found["step_seconds"] is not None) == (name in FAMILIES)
+    assert main([*asked, "--efficiency=0.4"]) == 0
     assert json.loads(capsys.readouterr().out)["step_seconds"] > 0

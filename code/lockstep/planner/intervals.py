@@ -154,7 +154,8 @@ def remedy(given: dict) -> str:
             continue
         if fit(found) == "fits":
             said = [
-                flag(name) + ("" if change[name] is True else f" {change[name]}")
+                flag(name)
+                + ("" if change[name] is True else f" {change[name]}")
                 for name in change
             ]
             return "it fits with " + " ".join(said)
@@ -173,11 +174,8 @@ def changes(given: dict) -> list:
     micro = given.get("micro_batch", 1)
     if micro > 1:
         found.append({"micro_batch": micro // 2})
-    for recompute in ("selective", "full"):
-        if given["recompute"] != recompute != "full" or (
-            recompute == "full" and given["recompute"] != "full"
-        ):
-            found.append({"recompute": recompute})
+    less = {"none": ["selective", "full"], "selective": ["full"], "full": []}
+    found += [{"recompute": one} for one in less[given["recompute"]]]
     if micro > 1:
         found.append({"micro_batch": 1})
     found += [dict(one, recompute="full") for one in found]

@@ -43,8 +43,6 @@ RUN: dict = {
     "memory_bandwidth": 0,
     "causal": True,
     "loss": "",  # eager with PyTorch's kernels, else fused
-    "expert_tp": 0,  # tp, if ep divides dp, and else 1
-    "reduce_each": False,  # ZeRO-2's gradients, in every micro-batch
     "count_embeddings": 1,
     "count_attention": 1,
     "bucket_copies": False,  # of gradients: not gradient_as_bucket_view
@@ -55,13 +53,25 @@ RUN: dict = {
 }
 
 
+# What the chapters compute with: round shares in place of the model of a layer's
+# time, a block of PyTorch's own kernels, and logits as Megatron-LM keeps them.
+WHITEBOARD: dict = {
+    "efficiency": 0.6,
+    "overlap": 0.8,
+    "kernels": "torch",
+    "loss": "fused",
+    "recompute": "none",
+}
+
+
 def state(name: str, each: str, stage: int) -> Formula:
     """Bytes of one kind of state; a router's experts have fewer copies."""
     shared = f"if zero_stage >= {stage} else 1"
     return Formula(
         f"{name}_bytes",
         f"{each} * ((dense_rank + embedding_rank) / (shard * cp {shared})"
-        f" + routed_rank / (max(1, shard * cp / ep) {shared}))",
+        " + routed_rank / (max(1, shard * cp * tp / (expert_tp * ep))"
+        f" {shared}))",
         "B",
         ZERO,
     )
@@ -101,9 +111,10 @@ MEMORY = [
     state("parameters", "bytes_parameter", 3),
     Formula(
         "gradients_bytes",
-        "bytes_gradient * (params_rank if zero_stage < 2 or pp > 1 else"
+        "bytes_gradient * (params_rank"
+        " if zero_stage < 2 or (pp > 1 and not reduce_each) else"
         " (dense_rank + embedding_rank) / (shard * cp)"
-        " + routed_rank / max(1, shard * cp / ep))",
+        " + routed_rank / max(1, shard * cp * tp / (expert_tp * ep)))",
         "B",
         ZERO + "; with a pipeline, whole until the last micro-batch: torch"
         " 2.13, pipelining/stage.py, sets requires_gradient_sync there",
@@ -193,6 +204,8 @@ SUM = [
         "sum",
     ),
 ]
+
+
 def layout(given: dict) -> dict:
     """`given` and all figures of one layout.
 
@@ -234,6 +247,13 @@ def layout(given: dict) -> dict:
         refuse("ep", s["ep"], f"a divisor of tp x cp x dp, {ranks}")
     if s["ep"] > 1 and not s["experts"]:
         raise PlanError(f"{flag('ep')} needs a model with experts")
+    if s["kv_heads"] > 1 and s["kv_heads"] % s["tp"]:
+        refuse(
+            "tp",
+            s["tp"],
+            f"a divisor of {flag('kv_heads')}, {s['kv_heads']}, because"
+            " tensor parallelism splits attention by its heads",
+        )
     if s["sequence_parallel"] and s["tp"] == 1:
         raise PlanError(
             f"{flag('sequence_parallel')} splits what tensor parallelism leaves"

@@ -74,7 +74,7 @@ HELP = {
     "network_bandwidth": "bytes a second that a rank achieves between nodes,"
     " one way",
     "node_latency": "seconds of one hop within a node",
-    "schedule": "gpipe, 1f1b, interleaved, zb-h1 or zb-h2",
+    "schedule": "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zbv or dualpipev",
     "virtual_stages": "parts of the model that a rank holds",
     "tokens": "of the whole run",
     "peak_flops": "a second, of one GPU, as its data sheet has it",
@@ -85,8 +85,19 @@ HELP = {
     "memory": "bytes of one GPU",
     "bucket_copies": "DDP's buckets beside the gradients, which"
     " gradient_as_bucket_view spares",
-    "efficiency": "of the peak, that matrix products reach",
-    "overlap": "of computing, that communication can hide behind",
+    "memory_bandwidth": "bytes a second that a GPU reads from its memory",
+    "efficiency": "share of the peak that computing reaches; 0: by the model of"
+    " a layer's time",
+    "overlap": "share of computing that hides communication; 0: by the model",
+    "precision": "format of the layers' matrix products: bf16, fp8 or fp4;"
+    " empty: the one that the peak belongs to",
+    "kernels": "torch or fused (Transformer Engine, Megatron-LM); empty: torch,"
+    " if a parameter's state has no second copy in 32 bits",
+    "loss": "what the loss keeps of a logit: eager 12 bytes, fused 6, chunked"
+    " none; empty: eager with PyTorch's kernels, else fused",
+    "causal": "attention skips the half above the diagonal",
+    "expert_tp": "ranks that split one expert; 0: tp, if ep divides dp, else 1",
+    "reduce_each": "reduces gradients in each of a pipeline's micro-batches",
     "price_gpu_hour": "of one GPU, in any currency",
     "watts_gpu": "drawn by one GPU and its share of the host",
     "pue": "power of the building over power of its machines",
@@ -164,8 +175,8 @@ LAYOUT = [(name, 1) for name in ("tp", "cp", "pp", "ep", "micro_batch")] + [
     ("shard", 0),
     ("recompute", "auto"),
     ("sequence_parallel", False),
-    ("expert_tp", RUN["expert_tp"]),
-    ("reduce_each", RUN["reduce_each"]),
+    ("expert_tp", DEFAULTS["expert_tp"]),
+    ("reduce_each", DEFAULTS["reduce_each"]),
     ("bucket_copies", RUN["bucket_copies"]),
 ]
 
@@ -196,6 +207,12 @@ def state_of(given: dict) -> dict:
     if not given["optimizer"]:
         return {}
     one_of("optimizer", given["optimizer"], CHOICES["optimizer"])
+    for name, usual in STATE[1:]:
+        if given[name] != usual:
+            raise PlanError(
+                f"{flag('optimizer')} {given['optimizer']} says how many bytes a"
+                f" parameter's state has; leave out {flag(name)}"
+            )
     return dict(zip(BYTES, OPTIMIZERS[given["optimizer"]]))  # noqa: B905
 
 
@@ -215,6 +232,9 @@ def cluster_of(given: dict) -> dict:
     found = dict(given)
     for name in RATES:
         found[name] = given[name] or usual.get(name, 0)
+    precision = given.get("precision", "")
+    if precision and precision != "bf16" and not given["peak_flops"]:
+        found["peak_flops"] = usual.get("peak_flops_" + precision, 0)
     if not found.get("dp"):
         found.pop("dp", None)
     found.update(state_of(given))
@@ -253,6 +273,7 @@ def pairs(given: dict) -> dict:
 
 def lay_out(given: dict) -> dict:
     """One layout on known or given hardware."""
+    one_of("recompute", given["recompute"], choices("run", "recompute"))
     return judged(cluster_of(given))
 
 
@@ -331,7 +352,13 @@ QUESTIONS = {
         ("verdict", "remedy", "recompute", "dp", "microbatches")
         + HELD
         + ("activations_bytes", "logits_bytes", "buffers_bytes")
-        + ("system_bytes", "total_bytes", "data_bytes", "tensor_bytes", "context_bytes")
+        + (
+            "system_bytes",
+            "total_bytes",
+            "data_bytes",
+            "tensor_bytes",
+            "context_bytes",
+        )
         + ("expert_bytes", "pipeline_bytes", "compute_seconds")
         + ("bubble_seconds", "exposed_seconds", "step_seconds")
         + ("optimizer_seconds", "straggler_seconds")

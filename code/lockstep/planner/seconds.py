@@ -176,6 +176,18 @@ COMPUTE = Formula(
     "s",
     "every micro-batch, on the slowest stage; " + MODEL,
 )
+ATTENTION = Formula(
+    "attention_seconds",
+    "microbatches * layers / pp * scores_seconds",
+    "s",
+    "attention of all layers and micro-batches",
+)
+GIVEN_ATTENTION = Formula(
+    "attention_seconds",
+    "tokens_step * attention_flops / (gpus * peak_flops * efficiency)",
+    "s",
+    "at the given efficiency",
+)
 GIVEN_COMPUTE = Formula(
     "compute_seconds",
     "tokens_step * (flops_per_token + recomputed_flops)"
@@ -198,12 +210,6 @@ TIME = [
         MODEL,
     ),
     Formula("context_seconds", "context_bytes / context_bandwidth", "s", MODEL),
-    Formula(
-        "attention_seconds",
-        "microbatches * layers / pp * scores_seconds",
-        "s",
-        "attention of all layers and micro-batches",
-    ),
     Formula(
         "backward_share",
         "(2 / 3 * flops_per_token + recomputed_flops)"
@@ -301,7 +307,9 @@ def rates(s: dict) -> dict:
     usual = HARDWARE[s["accelerator"]]
     times = s["peak_flops"] / usual["peak_flops"]
     if not s["precision"]:
-        s["precision"] = PRECISIONS[0 if times < 1.5 else 1 if times < 3.5 else 2]
+        s["precision"] = PRECISIONS[
+            0 if times < 1.5 else 1 if times < 3.5 else 2
+        ]
     one_of("precision", s["precision"], PRECISIONS)
     s["half_peak"] = usual["peak_flops"] if times > 1.5 else s["peak_flops"]
     if not s["memory_bandwidth"]:
@@ -326,7 +334,9 @@ def timed(s: dict) -> dict:
     s = dict(s)
     family = family or "h100"
     fused = family in ("h100", "b200") and s["kernels"] == "fused"
-    attention = "torch" if family == "h100" and not fused else family
+    attention = "attention_" + family
+    if s["kernels"] == "torch" and attention + "_torch" in CONSTANTS:
+        attention += "_torch"
     matmul = "matmul_" + family
     if f"{matmul}_{s['precision']}" in CONSTANTS:
         matmul += "_" + s["precision"]
@@ -339,6 +349,9 @@ def timed(s: dict) -> dict:
     s["recompute_elementwise"] = full + selective
     s["ring"] = int(s["context"] == "ring")
     s["overlap"] = s["overlap"] or s["hidden_share"]
+    if s["efficiency"]:  # no constant that was fitted with another computing
+        s.update(exposed_tensor=1, exposed_tensor_fused=1, exposed_expert=1)
+        s.update(straggling=0)
     one_expert_rank = s["expert_tp"] < s["tp"]
     s["expert_reach"] = 1 if one_expert_rank else s["tp"] * s["cp"]
     s.update(bandwidths(s))
@@ -346,13 +359,17 @@ def timed(s: dict) -> dict:
         s,
         [
             SHARES[matmul],
-            SHARES["attention_" + attention],
+            SHARES[attention],
             SHARES["exposed_tensor_fused" if fused else "exposed_tensor"],
             TOKENS,
         ]
         + LAYER
         + WIRE
-        + [GIVEN_COMPUTE if s["efficiency"] else COMPUTE]
+        + (
+            [GIVEN_COMPUTE, GIVEN_ATTENTION]
+            if s["efficiency"]
+            else [COMPUTE, ATTENTION]
+        )
         + TIME
         + [COVER[s["zero_stage"]]]
         + STEP,

@@ -12,6 +12,7 @@ from lockstep.planner.communication import (
     EXPERT,
     GATHERS,
     PIPELINE,
+    REDUCTIONS,
     TENSOR,
 )
 from lockstep.planner.figures import Formula, derive
@@ -437,11 +438,13 @@ KINDS: dict = {
             ("microbatches", [1, 2, 4, 8]),
         ],
         lambda given: derived(
-            [EXCHANGED, GATHERS, DATA[3]],
+            [REDUCTIONS, EXCHANGED, GATHERS, DATA[3]],
             params_rank=given["params"],
             routed_rank=0,
             sharers=given["dp"],
-            ep=1,
+            expert_copies=given["dp"],
+            pp=1,
+            reduce_each=0,
             replica_bytes=0,
             bytes_parameter=2,
         )(given),
@@ -569,7 +572,7 @@ KINDS: dict = {
                 params_rank=given["params"],
                 routed_rank=0,
                 sharers=given["gpus"],
-                ep=1,
+                expert_copies=given["gpus"],
                 bytes_gradient=2,
                 replica_bytes=0,
                 replica_bandwidth=1,
@@ -655,6 +658,8 @@ KINDS: dict = {
         derived(
             [ACTIVATION, EXPERT],
             cp=1,
+            tp=1,
+            sequence_parallel=0,
             pp=1,
             microbatches=1,
             bytes_activation=2,

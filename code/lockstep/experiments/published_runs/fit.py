@@ -28,7 +28,13 @@ from typing import Any
 import numpy
 from scipy.optimize import least_squares, minimize
 
-from lockstep.planner.constants import CONSTANTS, FITTED, VALUES, WIDTHS
+from lockstep.planner.constants import (
+    CONSTANTS,
+    FAMILIES,
+    FITTED,
+    VALUES,
+    WIDTHS,
+)
 from lockstep.planner.figures import number, plain
 from lockstep.planner.questions import ask
 from lockstep.planner.seconds import timed
@@ -43,6 +49,8 @@ PLAUSIBLE: dict[str, tuple[float, float, float, float]] = {
     "matmul_b200": (0.3, 0.95, 0.7, 0.1),
     "matmul_b200_fp8": (0.2, 0.95, 0.55, 0.1),
     "matmul_b200_fp4": (0.1, 0.95, 0.35, 0.1),
+    "matmul_mi300x": (0.2, 0.95, 0.5, 0.1),
+    "matmul_mi300x_fp8": (0.1, 0.95, 0.35, 0.1),
     "matmul_tpu": (0.3, 0.95, 0.8, 0.1),
     "matmul_tpu_fp8": (0.2, 0.95, 0.6, 0.1),
     "attention_v100": (0.02, 0.6, 0.1, 0.06),
@@ -50,7 +58,9 @@ PLAUSIBLE: dict[str, tuple[float, float, float, float]] = {
     "attention_h100": (0.05, 0.9, 0.45, 0.1),
     "attention_b200": (0.05, 0.9, 0.4, 0.1),
     "attention_tpu": (0.05, 0.9, 0.5, 0.1),
-    "attention_torch": (0.05, 0.9, 0.25, 0.08),
+    "attention_h100_torch": (0.05, 0.9, 0.25, 0.08),
+    "attention_b200_torch": (0.02, 0.9, 0.12, 0.06),
+    "attention_mi300x": (0.02, 0.9, 0.2, 0.1),
     "operand_passes": (0, 4, 1, 0.4),
     "elementwise_passes": (0, 30, 8, 4),
     "layer_gap": (0, 2e-3, 1e-4, 1e-4),
@@ -71,7 +81,7 @@ ROBUST = 0.1  # a row that is further off counts linearly
 COVERED = 0.9
 DIGITS = 3
 # Rows whose memory the command can't describe, each with the reason.
-NOT_SPEED = re.compile(r"lora")  # frozen weights have no flag
+NOT_SPEED = re.compile("lora")  # frozen weights have no flag
 NOT_MEMORY = {
     "titan-8b-h200-32": "its loss keeps less than 12 bytes of a logit",
     "bloom-181b-zero0": "DeepSpeed keeps 16-bit gradients next to 32-bit ones",
@@ -118,9 +128,9 @@ def published(row: dict[str, Any]) -> tuple[float | None, Any]:
     if "tokens_per_s_per_gpu" in figures:
         return figures["tokens_per_s_per_gpu"], rate("tokens_per_second_gpu")
     if "step_s" in figures:
-        return 1 / figures["step_s"], lambda found: 1 / plain(
-            found["step_seconds"]
-        )
+        return 1 / figures[
+            "step_s"
+        ], lambda found: 1 / plain(found["step_seconds"])
     if "tflops_per_gpu" in figures:
         return figures["tflops_per_gpu"] * 1e12, flops(row)
     return figures.get("mfu"), rate("mfu")
@@ -268,11 +278,27 @@ def left_out(
     the constants of every such fit."""
     found, fits = {}, []
     for source in dict.fromkeys(run.source for run in sample):
-        fits.append(fit([run for run in sample if run.source != source]))
+        rest = [run for run in sample if run.source != source]
+        fits.append(fit(rest))
         for run in sample:
-            if run.source == source:
+            if run.source == source and known(run, rest):
                 found[run.name] = error(run, fits[-1])
     return found, fits
+
+
+def known(run: Run, rest: list[Run]) -> bool:
+    """Whether other runs say something about this one's accelerator: its peak,
+    and attention with these kernels."""
+    family = FAMILIES[run.answer["accelerator"]]
+    alike = [
+        one.answer
+        for one in rest
+        if FAMILIES[one.answer["accelerator"]] == family
+    ]
+    return all(
+        any(one[name] == run.answer[name] for one in alike)
+        for name in ("precision", "kernels")
+    )
 
 
 def width(errors: Iterable[float]) -> float:
@@ -305,7 +331,7 @@ def of_kind(
     return [
         found[run.name]
         for run in sample
-        if kind in ("all", run.answer["kind"])
+        if run.name in found and kind in ("all", run.answer["kind"])
     ]
 
 
@@ -349,18 +375,19 @@ def report(each: bool) -> None:
         print(f"{kind:12} {width(errors):.3f}  {len(errors)} rows")
     errors = [*again_memory.values()]
     print(f"{'memory':12} {width(errors):.3f}  {len(errors)} rows")
+    alone = [run.name for run in timing if run.name not in again]
+    print(f"\nno other source has the accelerator: {', '.join(alone)}")
     if each:
         print("\npredicted over published: all fitted, source left out")
         for run in timing:
-            print(
-                f"{run.name:33} {exp(here[run.name]):.3f}"
-                f" {exp(again[run.name]):.3f}"
-            )
+            without = again.get(run.name)
+            said = "" if without is None else f" {exp(without):.3f}"
+            print(f"{run.name:39} {exp(here[run.name]):.3f}{said}")
         for run in sized:
-            print(
-                f"{run.name + ', memory':41} {exp(here_memory[run.name]):.3f}"
-                f" {exp(again_memory[run.name]):.3f}"
-            )
+            without = again_memory.get(run.name)
+            said = "" if without is None else f" {exp(without):.3f}"
+            name = f"{run.name}, memory"
+            print(f"{name:39} {exp(here_memory[run.name]):.3f}{said}")
 
 
 if __name__ == "__main__":
