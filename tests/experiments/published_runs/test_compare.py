@@ -146,17 +146,21 @@ def test_a_summary_has_medians_and_shares() -> None:
 
 def test_a_run_without_a_prediction_is_listed_with_the_reason() -> None:
     """The planner refuses one run, has no time for the second, and can't be
-    asked for the third; a need that the command can say is none."""
+    asked for the third. It has the fourth's time and not its memory."""
     odd = GOOD["command"].replace("--gpus 8", "--gpus 8 --tp 3")
     strange = GOOD["command"].replace("--gpus 8", "--gpus 8 --hardware l40s")
-    asked = [
-        row(needs="--recompute selective"),
-        row(id="odd", command=odd),
-        row(id="strange", command=strange),
-        row(id="small", needs="ep over tp x dp; LoRA"),
-    ]
-    found = compare(asked)
-    assert [one.row.id for one in found.throughput] == ["a-run"]
+    both = {"step_s": 1.0, "memory_gb": 50.0}
+    found = compare(
+        [
+            row(published=both, needs="--recompute selective"),
+            row(id="odd", command=odd),
+            row(id="strange", command=strange),
+            row(id="small", needs="ep over tp x dp; LoRA"),
+            row(id="away", published=both, needs="activation offload"),
+        ]
+    )
+    assert [one.row.id for one in found.throughput] == ["a-run", "away"]
+    assert [one.row.id for one in found.memory] == ["a-run"]
     assert [*found.verdicts] == ["a-run", "strange"]
     assert "--gpus is 8" in found.missing["odd"]
     assert found.missing["strange"] == "memory and no time for l40s"

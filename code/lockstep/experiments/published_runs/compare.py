@@ -35,8 +35,10 @@ UNITS = {
     "mfu": "MFU",
     "memory_gb": "GB",
 }
-# What rows once needed, and the command can say by now.
-SAYS = {"--recompute selective", "ep over tp x dp"}
+# What the command can't say, so that it describes a run of another speed, or of
+# another memory. It can say everything else that a row once needed.
+OTHER_SPEED = {"LoRA"}
+OTHER_MEMORY = OTHER_SPEED | {"activation offload", "--recompute moe"}
 Answer = Mapping[str, Any]
 
 
@@ -96,11 +98,11 @@ def predict(row: Row) -> Answer:
     """Ask the planner for a row's run.
 
     Raises:
-        PlanError: the planner refuses it, or the command asks for another run
-            because it can't say what this run did.
+        PlanError: the planner refuses it, or the command describes a run of
+            another speed.
     """
-    if lacks := {*row.needs.split("; ")} - SAYS - {""}:
-        raise PlanError(f"the command can't say {', '.join(sorted(lacks))}")
+    if lacks := row.lacks & OTHER_SPEED:
+        raise PlanError(f"the command can't say {', '.join(lacks)}")
     return QUESTIONS["run"].answer(row.given)
 
 
@@ -191,9 +193,10 @@ def compare(asked: Iterable[Row]) -> Compared:
     for row in asked:
         try:
             answer = predict(row)
-            found.verdicts[row.id] = answer["verdict"].partition(":")[0]
-            if size := memory(row, answer):
-                found.memory.append(size)
+            if not row.lacks & OTHER_MEMORY:
+                found.verdicts[row.id] = answer["verdict"].partition(":")[0]
+                if size := memory(row, answer):
+                    found.memory.append(size)
             if speed := throughput(row, answer):
                 found.throughput.append(speed)
         except PlanError as error:

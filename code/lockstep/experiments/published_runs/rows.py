@@ -99,6 +99,11 @@ class Row(BaseModel):
         return "mfu" if self.counts.endswith("in full") else "mfu_causal"
 
     @property
+    def lacks(self) -> set[str]:
+        """Return the parts of `needs`."""
+        return {*self.needs.split("; ")}
+
+    @property
     def chip(self) -> str:
         """Return the accelerator's name, without its memory and network."""
         named = re.match(r"(TPU|RTX) \w+|[\w-]+", self.hardware)
