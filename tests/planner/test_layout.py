@@ -197,7 +197,7 @@ def test_hybrid_sharding_gathers_within_the_node() -> None:
         ({"efficiency": 1.5}, "--efficiency is 1.5; it must be above 0"),
         ({"peak_flops": 0}, "--peak-flops is 0; it must be above 0"),
         ({"recompute": "some"}, "it must be one of none, selective, full"),
-        ({"tp": 16}, "--tp is 16; it must be a divisor of --kv-heads, 8"),
+        ({"tp": 16, "kv_heads": 6, "heads": 48}, "or a multiple of --kv-heads"),
         ({"sequence_parallel": 1}, "it needs --tp of 2 or more"),
         ({"loss": "lazy"}, "--loss is lazy; it must be one of chunked, eager"),
     ],

@@ -60,13 +60,13 @@ CONSTANTS: dict = {
     "hidden_share": (0.638, FITTED, "of computing, for FSDP, DP and CP"),
     "straggling": (0.00291, FITTED, "of the step, for each doubling of nodes"),
     "selective_share": (0.37, COUNTED, "of the products computed again"),
-    "context_memory": (7.1e8, FITTED, "bytes of CUDA's context"),
+    "context_memory": (7.13e8, FITTED, "bytes of CUDA's context"),
     "group_memory": (
         1.39e9,
         FITTED,
         "bytes of NCCL's buffers, a kind of group",
     ),
-    "fragmented": (0.0461, FITTED, "of the bytes that come and go"),
+    "fragmented": (0.0988, FITTED, "of the bytes that come and go"),
 }
 # Accelerators with published runs, by whose constants they take.
 FAMILIES = {
@@ -87,15 +87,15 @@ FAMILIES = {
     "tpu-v6e": "tpu",
     "tpu7x": "tpu",
 }
-# By kind of run: the factor within which 90 % of the rows lie, each predicted by
-# a model that was fitted without its source; and how many rows there are.
+# By kind of run: the factor within which 90 % of the rows lie, each predicted
+# by a model that was fitted without its source; and how many rows there are.
 WIDTHS: dict = {
     "dense A100": (1.246, 37),
     "dense H100": (1.233, 24),
     "FP8": (1.241, 39),
     "MoE": (1.399, 36),
     "other": (1.256, 13),
-    "memory": (1.267, 40),
+    "memory": (1.232, 33),
 }
 # What the published runs span.
 HULL: dict = {

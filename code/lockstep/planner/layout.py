@@ -53,14 +53,18 @@ RUN: dict = {
 }
 
 
-# What the chapters compute with: round shares in place of the model of a layer's
-# time, a block of PyTorch's own kernels, and logits as Megatron-LM keeps them.
+# What the chapters compute with: round shares in place of the model of a
+# layer's time, PyTorch's own kernels, logits as Megatron-LM keeps them, and no
+# memory that the system takes.
 WHITEBOARD: dict = {
     "efficiency": 0.6,
     "overlap": 0.8,
     "kernels": "torch",
     "loss": "fused",
     "recompute": "none",
+    "context_memory": 0,
+    "group_memory": 0,
+    "fragmented": 0,
 }
 
 
@@ -247,12 +251,12 @@ def layout(given: dict) -> dict:
         refuse("ep", s["ep"], f"a divisor of tp x cp x dp, {ranks}")
     if s["ep"] > 1 and not s["experts"]:
         raise PlanError(f"{flag('ep')} needs a model with experts")
-    if s["kv_heads"] > 1 and s["kv_heads"] % s["tp"]:
+    if s["kv_heads"] % s["tp"] and s["tp"] % s["kv_heads"]:
         refuse(
             "tp",
             s["tp"],
-            f"a divisor of {flag('kv_heads')}, {s['kv_heads']}, because"
-            " tensor parallelism splits attention by its heads",
+            f"a divisor or a multiple of {flag('kv_heads')}, {s['kv_heads']}:"
+            " ranks split the heads of keys and values, or share one",
         )
     if s["sequence_parallel"] and s["tp"] == 1:
         raise PlanError(

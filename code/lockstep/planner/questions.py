@@ -7,11 +7,12 @@ line of help, and a function that answers with figures.
 from .activations import activations
 from .collectives import ALGORITHMS, BUS, collective
 from .communication import CONTEXT, DEFAULTS
+from .constants import VALUES
 from .figures import PlanError, flag, one_of
 from .flops import RECOMPUTE, flops
 from .goodput import goodput
 from .hardware import HARDWARE, RATES
-from .intervals import BOUNDED, judged
+from .intervals import judged
 from .layout import LOSSES, RUN
 from .memory import BYTES, OPTIMIZERS, memory
 from .models import SHAPE, params
@@ -97,6 +98,9 @@ HELP = {
     " none; empty: eager with PyTorch's kernels, else fused",
     "causal": "attention skips the half above the diagonal",
     "expert_tp": "ranks that split one expert; 0: tp, if ep divides dp, else 1",
+    "context_memory": "bytes of CUDA's context",
+    "group_memory": "bytes of NCCL's buffers, for each kind of parallelism",
+    "fragmented": "share of passing memory that the allocator holds in pieces",
     "reduce_each": "reduces gradients in each of a pipeline's micro-batches",
     "price_gpu_hour": "of one GPU, in any currency",
     "watts_gpu": "drawn by one GPU and its share of the host",
@@ -168,6 +172,10 @@ CLUSTER += [
     for name in ("gpus_per_node", "efficiency", "overlap", "schedule")
     + ("precision", "kernels", "loss", "causal")
 ]
+CLUSTER += [
+    (name, VALUES[name])
+    for name in ("context_memory", "group_memory", "fragmented")
+]
 CLUSTER += [(name, DEFAULTS[name]) for name in ("context", "virtual_stages")]
 LAYOUT = [(name, 1) for name in ("tp", "cp", "pp", "ep", "micro_batch")] + [
     ("dp", 0),
@@ -210,8 +218,8 @@ def state_of(given: dict) -> dict:
     for name, usual in STATE[1:]:
         if given[name] != usual:
             raise PlanError(
-                f"{flag('optimizer')} {given['optimizer']} says how many bytes a"
-                f" parameter's state has; leave out {flag(name)}"
+                f"{flag('optimizer')} {given['optimizer']} sets the bytes of a"
+                f" parameter's state; leave out {flag(name)}"
             )
     return dict(zip(BYTES, OPTIMIZERS[given["optimizer"]]))  # noqa: B905
 

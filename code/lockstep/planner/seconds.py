@@ -100,14 +100,16 @@ LAYER = [
     ),
     Formula(
         "scores_seconds",
-        "(3 + recompute_attention) / 3 * rank_tokens / tp * attention_flops / layers"
+        "(3 + recompute_attention) / 3 * rank_tokens / tp"
+        " * attention_flops / layers"
         " * (0.5 if causal else 1) / (half_peak * attention_share)",
         "s",
         "a layer's attention, for a micro-batch; a causal kernel skips half",
     ),
     Formula(
         "elementwise_seconds",
-        "elementwise_passes * (3 + recompute_elementwise) / 3 / memory_bandwidth"
+        "elementwise_passes * (3 + recompute_elementwise) / 3"
+        " / memory_bandwidth"
         " * (block_bytes + expert_layers * 4 * experts_per_token * hidden"
         " * rank_tokens / (tp if sequence_parallel else 1))",
         "s",

@@ -82,9 +82,17 @@ COVERED = 0.9
 DIGITS = 3
 # Rows whose memory the command can't describe, each with the reason.
 NOT_SPEED = re.compile("lora")  # frozen weights have no flag
+OTHER_TORCH = "the same run holds 51 GB on an H100: another version of torch"
 NOT_MEMORY = {
     "titan-8b-h200-32": "its loss keeps less than 12 bytes of a logit",
     "bloom-181b-zero0": "DeepSpeed keeps 16-bit gradients next to 32-bit ones",
+    "torchao-8b-mi300x-bf16": OTHER_TORCH,
+    "torchao-8b-mi300x-fp8-tensorwise": OTHER_TORCH,
+    "torchao-8b-mi300x-fp8-rowwise-gw-hp": OTHER_TORCH,
+    "torchao-8b-mi300x-fp8-rowwise": OTHER_TORCH,
+    "torchao-8b-b200-bf16": OTHER_TORCH,
+    "torchao-8b-b200-fp8-tensorwise": OTHER_TORCH,
+    "torchao-8b-b200-mxfp8": OTHER_TORCH,
 }
 
 
@@ -281,14 +289,15 @@ def left_out(
         rest = [run for run in sample if run.source != source]
         fits.append(fit(rest))
         for run in sample:
-            if run.source == source and known(run, rest):
+            if run.source == source:
                 found[run.name] = error(run, fits[-1])
     return found, fits
 
 
-def known(run: Run, rest: list[Run]) -> bool:
-    """Whether other runs say something about this one's accelerator: its peak,
-    and attention with these kernels."""
+def known(run: Run, sample: list[Run]) -> bool:
+    """Whether another source's runs say something about this one's accelerator:
+    its peak, and attention with these kernels."""
+    rest = [one for one in sample if one.source != run.source]
     family = FAMILIES[run.answer["accelerator"]]
     alike = [
         one.answer
@@ -350,6 +359,9 @@ def report(each: bool) -> None:
     ]
     constants = fitted(timing)
     again, fits = left_out(timing, fitted, off)
+    alone = [run.name for run in timing if not known(run, timing)]
+    for name in alone:
+        del again[name]
     constants_memory = fitted_memory(sized)
     again_memory, _ = left_out(sized, fitted_memory, off_memory)
     print(f"{'constant':21} {'fitted':>8} {'planner':>8}  without a source")
@@ -375,7 +387,6 @@ def report(each: bool) -> None:
         print(f"{kind:12} {width(errors):.3f}  {len(errors)} rows")
     errors = [*again_memory.values()]
     print(f"{'memory':12} {width(errors):.3f}  {len(errors)} rows")
-    alone = [run.name for run in timing if run.name not in again]
     print(f"\nno other source has the accelerator: {', '.join(alone)}")
     if each:
         print("\npredicted over published: all fitted, source left out")
