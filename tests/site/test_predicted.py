@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -10,6 +11,7 @@ from bs4 import BeautifulSoup, Tag
 
 from lockstep.experiments.published_runs.compare import Comparison, compared
 from lockstep.experiments.published_runs.rows import inputs, rows
+from lockstep.explore.svg import long
 from lockstep.planner.figures import flag
 from lockstep.practice.figures import computed
 from lockstep.site.pages.charts import NARROW, WIDE, Axis, Chart, Point, scatter
@@ -20,6 +22,7 @@ from .test_charts import drawn, numbers
 
 VIEWS = Views("../", "./")
 BOTH = {"throughput": compared().throughput, "memory": compared().memory}
+TICKS = [a * b for b in (1, 10, 100, 1000) for a in (1, 2, 5)]
 RUN = BOTH["memory"][0].row.id
 
 
@@ -57,6 +60,20 @@ def test_a_point_lies_at_its_two_values_with_its_interval(width: int) -> None:
     assert [b / a for a, b in corners] == pytest.approx(
         [1, 1.2, 1.2, 1, 0.8, 0.8], rel=0.02
     )
+
+
+def test_numbers_below_an_axis_do_not_touch() -> None:
+    """Where two numbers have no room next to each other, one is left out."""
+    axis = Axis("x", TICKS, log=True)
+    made = scatter({}, axis, axis, 0.2, ("", ""))
+    svg = drawn(Chart("t", "s", made, [["", "x"]]), NARROW)
+    labels = svg.select('text[text-anchor="middle"]')
+    told = {float(x["x"]): x.get_text() for x in labels if x.get_text() != "x"}
+    assert told
+    for (a, left), (b, right) in pairwise(sorted(told.items())):
+        assert b - a > (long(left) + long(right)) / 2
+    drawn_wide = drawn(Chart("t", "s", made, [["", "x"]]), WIDE)
+    assert len(drawn_wide.select('text[text-anchor="middle"]')) > len(labels)
 
 
 def one(found: Tag, selector: str) -> Tag:
