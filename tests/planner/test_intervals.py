@@ -71,12 +71,12 @@ def test_a_question_outside_the_data_is_named() -> None:
 
 
 def test_the_factor_that_dominates_the_interval_is_named() -> None:
-    """Matrix products where they take the time; gaps between kernels where a
+    """Matrix products where they take the time; attention where
     experts are many and narrow."""
     assert run()["dominant"] in DOUBT
     assert run()["dominant"] == "matrix products"
     small = run(preset="qwen3-30b-a3b", tp=1, sequence_parallel=False, ep=8)
-    assert small["dominant"] == "gaps between kernels"
+    assert small["dominant"] == "attention"
 
 
 # The verdict

@@ -117,8 +117,15 @@ def step(values: dict) -> list:
     return found
 
 
-KINDS = "system", "optimizer", "weights", "gradients", "gathered"
-KINDS += "activations", "logits"
+KINDS = (
+    "system",
+    "optimizer",
+    "weights",
+    "gradients",
+    "gathered",
+    "activations",
+    "logits",
+)
 PHASES = [
     ("forward", "compute", "forward"),
     ("loss", "compute", "loss"),

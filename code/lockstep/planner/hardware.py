@@ -1,8 +1,13 @@
 """Published rates of accelerators, by name, each with its source."""
 
 # The rates that a layout needs; the command has an option for each.
-RATES = "peak_flops", "memory", "memory_bandwidth"
-RATES += "node_bandwidth", "network_bandwidth"
+RATES = (
+    "peak_flops",
+    "memory",
+    "memory_bandwidth",
+    "node_bandwidth",
+    "network_bandwidth",
+)
 
 # Shares of the nominal rate that collectives reach. NCCL's rings reach 370 of
 # the 450 GB/s that an H100's NVLink has one way (NVIDIA/nccl-tests#212), and

@@ -9,9 +9,19 @@ from .constants import DOUBT, FAMILIES, HULL, WIDTHS
 from .figures import Formula, PlanError, derive, flag, plain, short
 from .layout import layout
 
-BOUNDED = "step_seconds", "tokens_per_second", "tokens_per_second_gpu"
-BOUNDED += "flops_gpu", "mfu", "mfu_causal", "hfu"
-BOUNDED += "days", "gpu_hours", "cost", "energy"
+BOUNDED = (
+    "step_seconds",
+    "tokens_per_second",
+    "tokens_per_second_gpu",
+    "flops_gpu",
+    "mfu",
+    "mfu_causal",
+    "hfu",
+    "days",
+    "gpu_hours",
+    "cost",
+    "energy",
+)
 HOLDS = "90 % of the published runs of this kind lie within it"
 
 
@@ -74,10 +84,19 @@ def doubts(found: dict) -> dict:
     return {name: shares[name] * DOUBT[name] for name in shares}
 
 
-PARTS = "compute_seconds", "step_seconds", "layer_compute", "matmul_seconds"
-PARTS += "scores_seconds", "elementwise_seconds", "gap_seconds"
-PARTS += "layer_seconds", "bubble_seconds", "exposed_seconds"
-PARTS += ("straggler_seconds",)
+PARTS = (
+    "compute_seconds",
+    "step_seconds",
+    "layer_compute",
+    "matmul_seconds",
+    "scores_seconds",
+    "elementwise_seconds",
+    "gap_seconds",
+    "layer_seconds",
+    "bubble_seconds",
+    "exposed_seconds",
+    "straggler_seconds",
+)
 
 
 def bounded(found: dict) -> dict:
@@ -87,10 +106,11 @@ def bounded(found: dict) -> dict:
     s["width"], s["memory_width"] = WIDTHS[s["kind"]][0], WIDTHS["memory"][0]
     s["outside"] = outside(s)
     formulas = list(MEMORY_ENDS)
-    for name in BOUNDED:
+    # A given efficiency is the reader's own, and no run says how good it is.
+    for name in BOUNDED if not s["efficiency"] else ():
         if name in s:
             formulas += ENDS[name]
-    if "step_seconds" in s:
+    if "step_seconds" in s and not s["efficiency"]:
         parts = doubts(s)
         s["dominant"] = max(parts, key=lambda name: parts[name])
     return derive(s, formulas)

@@ -52,8 +52,15 @@ FRACTION = Formula(
     "of total",
     GPIPE,
 )
-SCHEDULES = "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"
-SCHEDULES += "zbv", "dualpipev"
+SCHEDULES = (
+    "gpipe",
+    "1f1b",
+    "interleaved",
+    "zb-h1",
+    "zb-h2",
+    "zbv",
+    "dualpipev",
+)
 IN_FLIGHT = {
     "gpipe": Formula("in_flight_microbatches", "microbatches", "", GPIPE),
     "1f1b": Formula(

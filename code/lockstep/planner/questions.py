@@ -13,7 +13,7 @@ from .flops import RECOMPUTE, flops
 from .goodput import goodput
 from .hardware import HARDWARE, RATES
 from .intervals import judged
-from .layout import LOSSES, RUN
+from .layout import LOSSES, RUN, WHITEBOARD
 from .memory import BYTES, OPTIMIZERS, memory
 from .models import SHAPE, params
 from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
@@ -98,6 +98,8 @@ HELP = {
     " none; empty: eager with PyTorch's kernels, else fused",
     "causal": "attention skips the half above the diagonal",
     "expert_tp": "ranks that split one expert; 0: tp, if ep divides dp, else 1",
+    "whiteboard": "computes as the chapters do: 60 % of the peak, 80 % of"
+    " computing hides communication, no memory for the system",
     "context_memory": "bytes of CUDA's context",
     "group_memory": "bytes of NCCL's buffers, for each kind of parallelism",
     "fragmented": "share of passing memory that the allocator holds in pieces",
@@ -176,6 +178,7 @@ CLUSTER += [
     (name, VALUES[name])
     for name in ("context_memory", "group_memory", "fragmented")
 ]
+CLUSTER.append(("whiteboard", False))
 CLUSTER += [(name, DEFAULTS[name]) for name in ("context", "virtual_stages")]
 LAYOUT = [(name, 1) for name in ("tp", "cp", "pp", "ep", "micro_batch")] + [
     ("dp", 0),
@@ -240,6 +243,10 @@ def cluster_of(given: dict) -> dict:
     found = dict(given)
     for name in RATES:
         found[name] = given[name] or usual.get(name, 0)
+    if given.get("whiteboard"):
+        for name in WHITEBOARD:
+            if found.get(name) in ("", 0, "auto", VALUES.get(name)):
+                found[name] = WHITEBOARD[name]
     precision = given.get("precision", "")
     if precision and precision != "bf16" and not given["peak_flops"]:
         found["peak_flops"] = usual.get("peak_flops_" + precision, 0)
