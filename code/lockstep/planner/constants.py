@@ -62,7 +62,7 @@ CONSTANTS: dict = {
     "selective_share": (0.37, COUNTED, "of the products computed again"),
     "context_memory": (7.13e8, FITTED, "bytes of CUDA's context"),
     "group_memory": (
-        1.39e9,
+        1.26e9,
         FITTED,
         "bytes of NCCL's buffers, a kind of group",
     ),
