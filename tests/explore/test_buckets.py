@@ -13,8 +13,8 @@ from lockstep.explore import buckets
 from lockstep.explore.settings import read
 from lockstep.instruments.traffic import Traffic
 from lockstep.planner.figures import derive, plain
-from lockstep.planner.layout import STEP
 from lockstep.planner.questions import ask
+from lockstep.planner.seconds import STEP
 from lockstep.trainer.process import joined
 from tests import ranks
 from tests.conftest import daily

@@ -35,6 +35,8 @@ def asked(given: dict[str, Any]) -> dict[str, float]:
             "zero_stage": given["stage"],
             "recompute": given["recompute"],
             "optimizer": given["optimizer"],
+            "kernels": "torch",
+            "loss": "fused",
         },
     )
     return {
@@ -56,6 +58,7 @@ def test_every_part_is_the_planners_where_it_is_fullest(case: str) -> None:
         for kind in memory_step.KINDS
     }
     names = {
+        "system": "system",
         "optimizer": "optimizer",
         "weights": "parameters",
         "gathered": "buffers",

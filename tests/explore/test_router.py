@@ -11,6 +11,7 @@ from lockstep.explore.settings import read
 from lockstep.parallel.expert_parallel import Routing, route
 from lockstep.parallel.routing import nudge
 from lockstep.planner.figures import plain
+from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import ask
 from lockstep.trainer.process import joined
 from tests import ranks
@@ -154,7 +155,7 @@ def test_a_step_is_the_planners_and_the_experts_part_is_longer() -> None:
     share of the computing and all that all-to-alls take is there twice."""
     asked = {"preset": "mixtral-8x7b", "gpus": 64, "sequence": 8192}
     asked |= {"global_batch": 128, "ep": 8, "zero_stage": 1}
-    plan = ask("run", asked)
+    plan = ask("run", WHITEBOARD | asked | {"hardware": "h200"})
     balanced, takes = router.step(values(""), 1)
     assert balanced == takes == plain(plan["step_seconds"])
     assert round(balanced, 2) == 2.57

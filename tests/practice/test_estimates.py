@@ -9,7 +9,7 @@ import pytest
 from lockstep import planner, practice
 from lockstep.planner.figures import FUNCTIONS, PlanError
 from lockstep.planner.flops import MFU
-from lockstep.planner.layout import bandwidths
+from lockstep.planner.seconds import bandwidths
 from lockstep.practice import bank
 from lockstep.practice.estimates import (
     FIRST,

@@ -137,6 +137,12 @@ def show(found: dict[str, Any], keys: tuple[str, ...], how: Output) -> None:
     """Print those of the keys that were found."""
     asked = {key: found[key] for key in keys if key in found}
     if how.json:
+        for key in keys:
+            asked |= {
+                end: found[end]
+                for end in (f"{key}_low", f"{key}_high")
+                if end in found
+            }
         values = {
             key: one.value if isinstance(one, Figure) else one
             for key, one in asked.items()
@@ -144,14 +150,24 @@ def show(found: dict[str, Any], keys: tuple[str, ...], how: Output) -> None:
         print(dumps(dict.fromkeys(keys) | values))
         return
     console = Console(highlight=False, soft_wrap=True)
+    for key in ("verdict", "remedy"):
+        if key in asked:
+            console.print(asked.pop(key))
     table = Table(box=None, show_header=False)
     table.add_column()
     table.add_column(justify="right")
+    table.add_column()
     for key, one in asked.items():
-        said = str(one).lower()
+        said, interval = str(one).lower(), ""
         if isinstance(one, Figure):
             said = quantity(one.value, one.formula.unit)
-        table.add_row(key.replace("_", " "), said)
+            if f"{key}_low" in found:
+                low, high = (
+                    decimal(found[f"{key}_{end}"].value, one.formula.unit)
+                    for end in ("low", "high")
+                )
+                interval = f"{low} to {high}"
+        table.add_row(key.replace("_", " "), said, interval)
     console.print(table)
     if how.explain:
         explain(console, asked)

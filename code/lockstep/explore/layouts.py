@@ -7,7 +7,7 @@ the one that keeps activations is drawn if it fits, because it is faster.
 
 from lockstep.planner.figures import PlanError, percent, plain, short
 from lockstep.planner.hardware import HARDWARE
-from lockstep.planner.layout import layout
+from lockstep.planner.layout import WHITEBOARD, layout
 from lockstep.planner.models import params
 from lockstep.planner.presets import preset
 
@@ -110,6 +110,7 @@ def asked(values: dict) -> dict:
     """What the planner is asked, without the choices."""
     given = params(preset(values["model"]))
     given.update(HARDWARE["h100"])
+    given.update(WHITEBOARD)
     given["network_bandwidth"] /= {50: 1, 25: 2, 6: 8}[values["network"]]
     given["gpus"] = values["gpus"]
     given["sequence"] = values["sequence"]
@@ -151,7 +152,8 @@ def summary(found: dict) -> dict:
         "compute": computing - again,
         "recompute": again,
         "waiting": plain(found["bubble_seconds"]),
-        "exposed": plain(found["exposed_seconds"]),
+        "exposed": plain(found["exposed_seconds"])
+        + plain(found["optimizer_seconds"]),
         "step": plain(found["step_seconds"]),
         "memory": plain(found["total_bytes"]),
         "mfu": plain(found["mfu"]),

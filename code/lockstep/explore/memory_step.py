@@ -73,9 +73,11 @@ def planned(values: dict) -> dict:
             "zero_stage": values["stage"],
             "recompute": values["recompute"],
             "optimizer": values["optimizer"],
+            "kernels": "torch",
+            "loss": "fused",
         },
     )
-    names = list(PARTS) + ["buffers", "reducing", "total", "block"]
+    names = list(PARTS) + ["buffers", "reducing", "system", "block"]
     return {name: plain(found[name + "_bytes"]) for name in names}
 
 
@@ -85,6 +87,7 @@ def step(values: dict) -> list:
     again = part["block"] if values["recompute"] == "full" else 0
     kept = part["activations"] - again
     always = {"optimizer": part["optimizer"], "weights": part["parameters"]}
+    always["system"] = part["system"]
     found = []
 
     def moment(phase: str, wide: float, **more: float) -> None:
@@ -114,7 +117,15 @@ def step(values: dict) -> list:
     return found
 
 
-KINDS = "optimizer", "weights", "gradients", "gathered", "activations", "logits"
+KINDS = (
+    "system",
+    "optimizer",
+    "weights",
+    "gradients",
+    "gathered",
+    "activations",
+    "logits",
+)
 PHASES = [
     ("forward", "compute", "forward"),
     ("loss", "compute", "loss"),

@@ -9,6 +9,7 @@ logit is a draw from their softmax.
 from math import exp, log
 
 from lockstep.planner.figures import percent, plain, short
+from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import ask
 
 from .scene import Lanes, Scene
@@ -122,17 +123,18 @@ def step(values: dict, slowest: float) -> tuple:
     64 H200s: balanced, and with the slowest rank's load in each layer."""
     plan = ask(
         "run",
-        {
-            "preset": "mixtral-8x7b",
-            "experts": values["experts"],
-            "experts_per_token": values["k"],
-            "ep": values["ranks"],
-            "hardware": "h200",
-            "gpus": 64,
-            "sequence": 8192,
-            "global_batch": 128,
-            "zero_stage": 1,
-        },
+        dict(
+            WHITEBOARD,
+            preset="mixtral-8x7b",
+            experts=values["experts"],
+            experts_per_token=values["k"],
+            ep=values["ranks"],
+            hardware="h200",
+            gpus=64,
+            sequence=8192,
+            global_batch=128,
+            zero_stage=1,
+        ),
     )
     expert = 6 * values["k"] * plain(plan["expert"]) * plan["layers"]
     share = expert / plain(plan["flops_per_token"])

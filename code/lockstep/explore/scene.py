@@ -26,6 +26,7 @@ KINDS = {
     "activations": "activations",
     "kept": "kept for gradients of weights",
     "logits": "logits",
+    "system": "CUDA, NCCL and fragments",
     "interval": "the interval that you chose",
     "best": "the best interval",
     "saving": "saving",

@@ -3,7 +3,6 @@
 from lockstep.planner import activations, collectives, models
 from lockstep.planner.figures import derive, plain, short
 from lockstep.planner.hardware import HARDWARE
-from lockstep.planner.layout import RUN
 from lockstep.planner.presets import preset
 
 from .scene import Areas, Lanes, Scene
@@ -15,7 +14,7 @@ LAYERS = 6  # of the model's size: enough to see a step, few enough to read it
 SEQUENCE = 8192
 MODEL = models.params(preset("llama3-70b"))
 PARAMETERS = plain(MODEL["attention_per_layer"]) + plain(MODEL["mlp_per_layer"])
-ACHIEVED = HARDWARE["h100"]["peak_flops"] * RUN["efficiency"]
+ACHIEVED = HARDWARE["h100"]["peak_flops"] * 0.6  # a round share
 BACKWARD = 3  # times the forward pass, which is one of the three
 
 
@@ -84,6 +83,7 @@ class Costs:
             tp=1,
             cp=1,
             sequence_parallel=False,
+            mlp_copies=4,
         )
         given = derive(given, [activations.WIDTH, activations.BLOCK])
         self.block = plain(given["block_bytes"])  # while the layer computes
@@ -205,7 +205,7 @@ class Step:
         return {
             "weights": 2 * each / over["weights"],
             "gradients": 2 * each / over["gradients"],
-            "optimizer": RUN["bytes_optimizer"] * each / over["optimizer"],
+            "optimizer": 12 * each / over["optimizer"],
         }
 
     def waits(self) -> list:

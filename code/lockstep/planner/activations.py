@@ -25,7 +25,9 @@ LAYER = {
 # Of each token: input and output of both norms, all that a fused norm keeps (an
 # RMS norm without a fused kernel keeps 4 to 6 bytes a number more); queries,
 # keys, values and attention's output; what gate, activation and their product
-# keep, or the activation alone; for each head the logarithm of a sum, in 32
+# keep, or the activation alone: 4 copies, of which a fused kernel keeps 3 (and
+# the product in 8 bits, where the next matrix product takes it so); for each
+# head the logarithm of a sum, in 32
 # bits. Sequence parallelism is Megatron-LM's: the norms' outputs are kept
 # split, and gathered again for the backward pass, where torch keeps them as
 # they were gathered.
@@ -34,12 +36,33 @@ BLOCK = Formula(
     "sequence / cp * micro_batch"
     " * (2 * 4 * hidden / (tp if sequence_parallel else 1)"
     " + (2 * (2 * heads + 2 * kv_heads) * head_dim"
-    " + 2 * (4 if gated_mlp else 2) * width + 4 * heads) / tp)",
+    " + 2 * (mlp_copies if gated_mlp else 2) * width + 4 * heads) / tp)",
     "B",
     "a count of saved tensors; Dao et al. 2022, section 3.1",
 )
 KEPT = {
     "none": Formula("kept_per_layer", "block_bytes", "B", "all of it"),
+    "torch": Formula(
+        "kept_per_layer",
+        "sequence / cp * micro_batch"
+        " * (2 * hidden * (2 if gated_mlp else 1)"
+        " / (tp if sequence_parallel else 1)"
+        " + (2 * (2 * heads + kv_heads) * head_dim + 2 * width + 4 * heads)"
+        " / tp)",
+        "B",
+        "the block's input, attention's output, and of the other products every"
+        " second one: torchtitan's selective recomputation by operator",
+    ),
+    "fused": Formula(
+        "kept_per_layer",
+        "sequence / cp * micro_batch"
+        " * (2 * 2 * hidden / (tp if sequence_parallel else 1)"
+        " + (2 * (2 * heads + 2 * kv_heads) * head_dim"
+        " + 2 * (2 if gated_mlp else 1) * width + 4 * heads) / tp)",
+        "B",
+        "without the norms' outputs and the activation's: Megatron-LM's"
+        " recompute modules layernorm, mlp and moe_act",
+    ),
     "full": Formula(
         "kept_per_layer",
         "sequence / cp * micro_batch"

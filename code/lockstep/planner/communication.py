@@ -21,12 +21,25 @@ PARAMS_RANK = Formula(
 COPIES = [
     Formula("replicas", "dp * cp", "ranks", "whose gradients are one sum"),
     Formula("sharers", "shard * cp", "ranks", "that share one copy of state"),
+    Formula(
+        "expert_copies",
+        "max(1, sharers * tp / (expert_tp * ep))",
+        "ranks",
+        "of them, those with the same experts",
+    ),
 ]
+REDUCTIONS = Formula(
+    "reductions",
+    "1 if pp > 1 and not reduce_each else microbatches",
+    "a step",
+    "FSDP2 and ZeRO-2 reduce-scatter each micro-batch's gradients; in a"
+    " pipeline, only the last one's: torch 2.13, pipelining/stage.py",
+)
 # Experts that ranks share have fewer copies, or one: nothing to exchange.
 EXCHANGED = Formula(
     "exchanged",
     "(params_rank - routed_rank) * (1 - 1 / sharers)"
-    " + routed_rank * (1 - 1 / max(1, sharers / ep))",
+    " + routed_rank * (1 - 1 / expert_copies)",
     "parameters",
     "that a rank sends when each of its copies gives or takes a share",
 )
@@ -45,15 +58,14 @@ DATA = {
     ),
     2: Formula(
         "data_bytes",
-        "exchanged * (microbatches * bytes_gradient + bytes_parameter)",
+        "exchanged * (reductions * bytes_gradient + bytes_parameter)",
         "B",
-        "a reduce-scatter for each micro-batch, or gradients would be whole"
-        " until the last; an all-gather; " + ZERO,
+        "reduce-scatters, which leave gradients split; an all-gather; " + ZERO,
     ),
     3: Formula(
         "data_bytes",
         "exchanged"
-        " * (gathers * bytes_parameter + microbatches * bytes_gradient)"
+        " * (gathers * bytes_parameter + reductions * bytes_gradient)"
         " + replica_bytes",
         "B",
         "all-gathers, reduce-scatter, and what replicas send; " + ZERO,
@@ -64,7 +76,7 @@ REPLICAS = Formula(
     "replica_bytes",
     "2 * (1 - sharers / replicas) * bytes_gradient"
     " * ((params_rank - routed_rank) / sharers"
-    " + routed_rank / max(1, sharers / ep)) if zero_stage >= 3 else 0",
+    " + routed_rank / expert_copies) if zero_stage >= 3 else 0",
     "B",
     "an all-reduce among replicas, once a step; Zhao et al. 2023 (FSDP),"
     " section 3.2.2",
@@ -130,10 +142,12 @@ PIPELINE = Formula(
 EXPERT = Formula(
     "expert_bytes",
     "microbatches * ceil((layers - dense_layers) / pp) * 4 * (ep - 1) / ep"
-    " * experts_per_token * activation_bytes",
+    " * experts_per_token * activation_bytes"
+    " / (tp if sequence_parallel else 1)",
     "B",
     "all-to-all to the experts and back, forward and backward, tokens evenly"
-    " spread; Lepikhin et al. 2021 (GShard)",
+    " spread; with sequence parallelism, each rank its own part of the"
+    " sequence; Lepikhin et al. 2021 (GShard)",
 )
 TOTAL = Formula(
     "sent_bytes",
@@ -153,6 +167,8 @@ DEFAULTS: dict = {
     "pp": 1,
     "virtual_stages": 1,
     "ep": 1,
+    "expert_tp": 0,  # tp, if ep divides dp, and else 1
+    "reduce_each": False,  # gradients in every micro-batch of a pipeline
     "routed_rank": 0,  # experts of this rank, as a layout counts them
     "micro_batch": 1,
     "microbatches": 1,
@@ -174,6 +190,7 @@ def communication(given: dict) -> dict:
     one_of("zero_stage", s["zero_stage"], (0, 1, 2, 3))
     one_of("context", s["context"], tuple(sorted(CONTEXT)))
     s["shard"] = shards(s)
+    s["expert_tp"] = s["expert_tp"] or s["tp"]
     divides("tp", s["tp"], "heads", s["heads"])
     if s["pp"] > s["layers"]:
         refuse("pp", s["pp"], f"at most {flag('layers')}, {s['layers']}")
@@ -188,6 +205,7 @@ def communication(given: dict) -> dict:
         s,
         COPIES
         + [
+            REDUCTIONS,
             EXCHANGED,
             REPLICAS,
             GATHERS,

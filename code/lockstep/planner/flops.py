@@ -47,6 +47,14 @@ RECOMPUTED = {
         "Korthikanti et al. 2022, appendix A: the forward pass",
     ),
 }
+# A layout's blocks have flash attention, which keeps no scores, so selective
+# recomputation is of products there.
+SELECTIVE = Formula(
+    "recomputed_flops",
+    "selective_share * matmul_flops / 3",
+    "FLOP",
+    "torchtitan's selective recomputation by operator",
+)
 RECOMPUTE = "none", "selective", "full"
 TOTAL = Formula("total_flops", "flops_per_token * tokens", "FLOP", KAPLAN)
 MFU = Formula(
@@ -54,6 +62,13 @@ MFU = Formula(
     "tokens_per_second * flops_per_token / (gpus * peak_flops)",
     "",
     PALM,
+)
+MFU_CAUSAL = Formula(
+    "mfu_causal",
+    "mfu * (matmul_flops + attention_flops / 2)"
+    " / flops_per_token if causal and count_attention else mfu",
+    "",
+    "the same, where only the half that a causal kernel computes counts",
 )
 HFU = Formula(
     "hfu",

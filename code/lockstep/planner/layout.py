@@ -7,6 +7,7 @@ behind a given share of the computing.
 
 from .activations import BLOCK, KEPT, WIDTH
 from .communication import DEFAULTS, communication
+from .constants import VALUES
 from .figures import (
     Formula,
     PlanError,
@@ -15,23 +16,33 @@ from .figures import (
     divides,
     flag,
     one_of,
+    plain,
     refuse,
     whole,
 )
-from .flops import HFU, MFU, costs, per_token
+from .flops import RECOMPUTE, SELECTIVE, costs, per_token
 from .memory import shards
 from .models import params
 from .pipeline import pipeline
+from .seconds import rates, timed
 
 ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5"
 MODEL = "this planner's model"
+# Bytes of a logit: 16 bits, 32 bits for the loss, 16 and 32 of gradients.
+LOSSES = {"eager": 12, "fused": 6, "chunked": 0}
 RUN: dict = {
     "recompute": "none",
     "schedule": "1f1b",
     "bytes_optimizer": 12,
     "gpus_per_node": 8,
-    "efficiency": 0.6,  # of the peak, that matrix products reach
-    "overlap": 0.8,  # of computing, that communication can hide behind
+    "efficiency": 0,  # of the peak; 0: by the model of a layer's time
+    "overlap": 0,  # of computing; 0: by the model
+    "hardware": "h100",
+    "precision": "",  # fp8, if the peak is that of FP8
+    "kernels": "",  # by the accelerator and the state's bytes
+    "memory_bandwidth": 0,
+    "causal": True,
+    "loss": "",  # eager with PyTorch's kernels, else fused
     "count_embeddings": 1,
     "count_attention": 1,
     "bucket_copies": False,  # of gradients: not gradient_as_bucket_view
@@ -42,13 +53,29 @@ RUN: dict = {
 }
 
 
+# What the chapters compute with: round shares in place of the model of a
+# layer's time, PyTorch's own kernels, logits as Megatron-LM keeps them, and no
+# memory that the system takes.
+WHITEBOARD: dict = {
+    "efficiency": 0.6,
+    "overlap": 0.8,
+    "kernels": "torch",
+    "loss": "fused",
+    "recompute": "none",
+    "context_memory": 0,
+    "group_memory": 0,
+    "fragmented": 0,
+}
+
+
 def state(name: str, each: str, stage: int) -> Formula:
     """Bytes of one kind of state; a router's experts have fewer copies."""
     shared = f"if zero_stage >= {stage} else 1"
     return Formula(
         f"{name}_bytes",
         f"{each} * ((dense_rank + embedding_rank) / (shard * cp {shared})"
-        f" + routed_rank / (max(1, shard * cp / ep) {shared}))",
+        " + routed_rank / (max(1, shard * cp * tp / (expert_tp * ep))"
+        f" {shared}))",
         "B",
         ZERO,
     )
@@ -75,7 +102,7 @@ MEMORY = [
     ),
     Formula(
         "routed_rank",
-        "routed / layers * ceil(layers / pp) / (tp * ep)",
+        "routed / layers * ceil(layers / pp) / (expert_tp * ep)",
         "parameters",
         "Lepikhin et al. 2021 (GShard)",
     ),
@@ -86,14 +113,23 @@ MEMORY = [
         "sum",
     ),
     state("parameters", "bytes_parameter", 3),
-    state("gradients", "bytes_gradient", 2),
+    Formula(
+        "gradients_bytes",
+        "bytes_gradient * (params_rank"
+        " if zero_stage < 2 or (pp > 1 and not reduce_each) else"
+        " (dense_rank + embedding_rank) / (shard * cp)"
+        " + routed_rank / max(1, shard * cp * tp / (expert_tp * ep)))",
+        "B",
+        ZERO + "; with a pipeline, whole until the last micro-batch: torch"
+        " 2.13, pipelining/stage.py, sets requires_gradient_sync there",
+    ),
     state("optimizer", "bytes_optimizer", 1),
     WIDTH,
     BLOCK,
 ]
 SUM = [
     Formula(
-        "activations_bytes",
+        "first_bytes",
         "kept_per_layer * ceil(layers / pp) * in_flight_microbatches"
         " + (block_bytes if kept_per_layer < block_bytes else 0)",
         "B",
@@ -101,12 +137,29 @@ SUM = [
         " layer that is recomputed",
     ),
     Formula(
-        "logits_bytes",
-        "micro_batch * sequence / cp * vocab / tp * 6 if pp == 1 else 0",
+        "last_bytes",
+        "kept_per_layer * ceil(layers / pp) * last_in_flight"
+        " + (block_bytes if kept_per_layer < block_bytes else 0)",
         "B",
-        "in 16 bits, and in 32 for the loss, which overwrites them as in"
-        " Megatron-LM, where an eager one peaks at twice that; with a pipeline"
-        " they lie on the last stage, which holds fewer micro-batches",
+        "the same on the last stage, which holds fewer micro-batches",
+    ),
+    Formula(
+        "loss_bytes",
+        "micro_batch * sequence / cp * vocab / tp * bytes_logit",
+        "B",
+        "logits and what the loss keeps of them, on the last stage",
+    ),
+    Formula(
+        "activations_bytes",
+        "last_bytes if last_bytes + loss_bytes > first_bytes else first_bytes",
+        "B",
+        "of the stage that holds more",
+    ),
+    Formula(
+        "logits_bytes",
+        "loss_bytes if last_bytes + loss_bytes > first_bytes else 0",
+        "B",
+        "on the last stage, if that is the fullest",
     ),
     Formula(
         "layer_rank",
@@ -134,97 +187,26 @@ SUM = [
         " _fsdp_param_group.py",
     ),
     Formula(
+        "transient_bytes",
+        "activations_bytes + max(logits_bytes, reducing_bytes) + buffers_bytes",
+        "B",
+        "all that comes and goes in a step",
+    ),
+    Formula(
+        "system_bytes",
+        "context_memory + fragmented * transient_bytes + group_memory"
+        " * ((dp > 1) + (tp > 1) + (pp > 1) + (cp > 1) + (ep > 1))",
+        "B",
+        "CUDA's context, NCCL's buffers, and memory that the allocator holds in"
+        " pieces; " + MODEL,
+    ),
+    Formula(
         "total_bytes",
         "parameters_bytes + gradients_bytes + optimizer_bytes"
-        " + activations_bytes + max(logits_bytes, reducing_bytes)"
-        " + buffers_bytes",
+        " + transient_bytes + system_bytes",
         "B",
-        "sum; left out: CUDA's context, NCCL's buffers, what a kernel needs"
-        " while it runs, fragmentation",
+        "sum",
     ),
-]
-TIME = [
-    Formula("tokens_step", "global_batch * sequence", "tokens", "one step"),
-    Formula(
-        "compute_seconds",
-        "tokens_step * (flops_per_token + recomputed_flops)"
-        " / (gpus * peak_flops * efficiency)",
-        "s",
-        MODEL,
-    ),
-    Formula("bubble_seconds", "compute_seconds * bubble_overhead", "s", MODEL),
-    Formula(
-        "layer_seconds",
-        "tensor_bytes / tensor_bandwidth + expert_bytes / expert_bandwidth"
-        " + pipeline_bytes / pipeline_bandwidth",
-        "s",
-        "nothing of it hides; " + MODEL,
-    ),
-    Formula(
-        "data_seconds",
-        "(data_bytes - replica_bytes) / data_bandwidth"
-        " + replica_bytes / replica_bandwidth",
-        "s",
-        MODEL,
-    ),
-    Formula("context_seconds", "context_bytes / context_bandwidth", "s", MODEL),
-    Formula(
-        "attention_seconds",
-        "tokens_step * attention_flops / (gpus * peak_flops * efficiency)",
-        "s",
-        MODEL,
-    ),
-    Formula(
-        "backward_share",
-        "(2 / 3 * flops_per_token + recomputed_flops)"
-        " / (flops_per_token + recomputed_flops)",
-        "",
-        "of computing: two products for each of the forward pass",
-    ),
-]
-# What gradients and parameters can hide behind, by the ZeRO stage.
-COVER = {
-    stage: Formula("cover_seconds", text, "s", why + "; " + MODEL)
-    for stage, text, why in (
-        (
-            0,
-            "compute_seconds * backward_share / microbatches",
-            "gradients: the last micro-batch's backward pass",
-        ),
-        (
-            1,
-            "compute_seconds / microbatches",
-            "gradients: the last micro-batch's backward pass; parameters: the"
-            " next forward pass",
-        ),
-        (
-            2,
-            "compute_seconds"
-            " * (backward_share + (1 - backward_share) / microbatches)",
-            "gradients: every backward pass; parameters: one forward pass",
-        ),
-        (3, "compute_seconds", "every micro-batch communicates"),
-    )
-}
-STEP = [
-    Formula(
-        "exposed_seconds",
-        "layer_seconds + max(0, data_seconds - overlap * cover_seconds)"
-        " + max(0, context_seconds - ring * overlap * attention_seconds)",
-        "s",
-        "keys and values that go round a ring hide behind attention; " + MODEL,
-    ),
-    Formula(
-        "step_seconds",
-        "compute_seconds + bubble_seconds + exposed_seconds",
-        "s",
-        MODEL,
-    ),
-    Formula(
-        "tokens_per_second", "tokens_step / step_seconds", "tokens/s", MODEL
-    ),
-    MFU,
-    HFU,
 ]
 
 
@@ -238,26 +220,22 @@ def layout(given: dict) -> dict:
     """
     s = dict(DEFAULTS)
     s.update(RUN)
+    s.update(VALUES)
     s.update(given)
     if "total" not in s:  # else it is known from another layout
         s = params(s)
     s["params"] = s["total"]
     for name in ("gpus", "tp", "cp", "pp", "ep", "sequence", "micro_batch"):
         s[name] = whole(name, s[name])
-    for name in ("peak_flops", "node_bandwidth", "network_bandwidth"):
+    for name in ("peak_flops", "node_bandwidth"):
         above(name, s[name])
+    if s["gpus"] > s["gpus_per_node"]:
+        above("network_bandwidth", s["network_bandwidth"])
     for name in ("efficiency", "overlap"):
-        if not 0 < s[name] <= 1:
-            refuse(name, s[name], "above 0 and at most 1")
-    if s["recompute"] == "selective":
-        refuse(
-            "recompute",
-            s["recompute"],
-            "none or full: a layout's blocks have flash attention, which keeps"
-            " no scores to compute again; the plan activations counts a block"
-            " that keeps them",
-        )
-    one_of("recompute", s["recompute"], ("none", "full"))
+        if not 0 <= s[name] <= 1:
+            refuse(name, s[name], "above 0 and at most 1, or 0 for the model's")
+    one_of("recompute", s["recompute"], RECOMPUTE)
+    s = rates(s)
     ways = s["tp"] * s["cp"] * s["pp"]
     if s["gpus"] % ways:
         refuse("gpus", s["gpus"], f"a multiple of tp x cp x pp, {ways}")
@@ -265,9 +243,29 @@ def layout(given: dict) -> dict:
     if given.get("dp", dp) != dp:
         refuse("dp", given["dp"], f"{dp}, what tp x cp x pp leaves")
     s["dp"] = dp
-    divides("ep", s["ep"], "dp", dp)
+    ranks = dp * s["cp"] * s["tp"]
+    s["expert_tp"] = s["expert_tp"] or (1 if dp % s["ep"] else s["tp"])
+    if s["expert_tp"] == s["tp"]:
+        divides("ep", s["ep"], "dp", dp)
+    elif ranks % s["ep"]:
+        refuse("ep", s["ep"], f"a divisor of tp x cp x dp, {ranks}")
     if s["ep"] > 1 and not s["experts"]:
         raise PlanError(f"{flag('ep')} needs a model with experts")
+    if s["kv_heads"] % s["tp"] and s["tp"] % s["kv_heads"]:
+        refuse(
+            "tp",
+            s["tp"],
+            f"a divisor or a multiple of {flag('kv_heads')}, {s['kv_heads']}:"
+            " ranks split the heads of keys and values, or share one",
+        )
+    if s["sequence_parallel"] and s["tp"] == 1:
+        raise PlanError(
+            f"{flag('sequence_parallel')} splits what tensor parallelism leaves"
+            f" whole; it needs {flag('tp')} of 2 or more"
+        )
+    if not s["loss"]:
+        s["loss"] = "eager" if s["kernels"] == "torch" else "fused"
+    one_of("loss", s["loss"], tuple(sorted(LOSSES)))
     samples = dp * s["micro_batch"]
     if whole("global_batch", s["global_batch"]) % samples:
         refuse(
@@ -279,31 +277,25 @@ def layout(given: dict) -> dict:
     s["shard"] = shards(s)
     s = communication(derive(s, MEMORY))
     s = pipeline(dict(s, stages=s["pp"]))
-    s = derive(s, [KEPT[s["recompute"]]])
+    kept = s["recompute"]
+    if kept == "selective":
+        kept = s["kernels"]
+    s = derive(s, [KEPT[kept]])
+    s["last_in_flight"] = last_in_flight(s)
+    s["bytes_logit"] = LOSSES[s["loss"]]
     s = derive(s, SUM)
     s = derive(s, per_token(s))
-    s["ring"] = int(s["context"] == "ring")
-    s.update(bandwidths(s))
-    return costs(derive(s, TIME + [COVER[s["zero_stage"]]] + STEP))
+    if s["recompute"] == "selective" and s["kernels"] == "torch":
+        s = derive(s, [SELECTIVE])
+    s = timed(s)
+    return costs(s) if "step_seconds" in s else s
 
 
-def bandwidths(s: dict) -> dict:
-    """Bytes a second for each kind of group. Ranks lie in the order tp, cp, dp
-    (ep inside it), pp, and a group that fits into a node has its bandwidth.
-    Beyond it, rings leave a node by as many network cards as the group has
-    members there; what goes from rank to rank leaves by one."""
-    node, inner = s["gpus_per_node"], s["tp"] * s["cp"]
-    found = {}
-    for name, extent, members in (
-        ("tensor", s["tp"], node),
-        ("context", inner, 1),
-        ("expert", inner * s["ep"], 1),
-        ("data", inner * s["shard"], node // (s["tp"] * s["ep"])),
-        ("replica", inner * s["dp"], node // (inner * s["shard"])),
-        ("pipeline", inner * s["dp"] * s["pp"], 1),
-    ):
-        link = s["node_bandwidth"]
-        if extent > node:
-            link = min(link, max(1, members) * s["network_bandwidth"])
-        found[name + "_bandwidth"] = link
-    return found
+def last_in_flight(s: dict) -> float:
+    """Micro-batches whose activations the last stage holds."""
+    first, parts = plain(s["in_flight_microbatches"]), s["virtual_stages"]
+    if s["schedule"] == "1f1b":
+        return 1
+    if s["schedule"] == "interleaved":
+        return max(1, first - 2 * (s["pp"] - 1) / parts)
+    return first

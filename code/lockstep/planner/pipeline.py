@@ -12,6 +12,7 @@ ZERO_BUBBLE = (
     "Qi et al. 2024 (zero bubble), section 2, where forward, input's"
     " and weights' gradients take equally long"
 )
+PLAYED = "this planner's clock, playing torch 2.13's order of actions"
 OVERHEAD = {
     "gpipe": Formula(
         "bubble_overhead", "(stages - 1) / microbatches", "of ideal", GPIPE
@@ -32,6 +33,18 @@ OVERHEAD = {
         ZERO_BUBBLE + ": weights' gradients fill two thirds of the bubble",
     ),
     "zb-h2": Formula("bubble_overhead", "0", "of ideal", ZERO_BUBBLE),
+    "zbv": Formula(
+        "bubble_overhead",
+        "(stages - 1) / (6 * microbatches)",
+        "of ideal",
+        PLAYED + "; none without the barrier at the step's end",
+    ),
+    "dualpipev": Formula(
+        "bubble_overhead",
+        "(stages - 1) / (3 * microbatches)",
+        "of ideal",
+        PLAYED,
+    ),
 }
 FRACTION = Formula(
     "bubble_fraction_of_total",
@@ -39,7 +52,15 @@ FRACTION = Formula(
     "of total",
     GPIPE,
 )
-SCHEDULES = "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"
+SCHEDULES = (
+    "gpipe",
+    "1f1b",
+    "interleaved",
+    "zb-h1",
+    "zb-h2",
+    "zbv",
+    "dualpipev",
+)
 IN_FLIGHT = {
     "gpipe": Formula("in_flight_microbatches", "microbatches", "", GPIPE),
     "1f1b": Formula(
@@ -56,6 +77,12 @@ IN_FLIGHT = {
     ),
     "zb-h2": Formula(
         "in_flight_microbatches", "2 * stages - 1", "", ZERO_BUBBLE
+    ),
+    "zbv": Formula(
+        "in_flight_microbatches", "min(stages, microbatches)", "", PLAYED
+    ),
+    "dualpipev": Formula(
+        "in_flight_microbatches", "stages + 1 / 2", "", PLAYED
     ),
 }
 
@@ -82,5 +109,11 @@ def pipeline(given: dict) -> dict:
             "microbatches",
             given["microbatches"],
             f"2 stages - 1 or more for zb-h2, {2 * given['stages'] - 1}",
+        )
+    if schedule == "dualpipev" and given["microbatches"] < 2 * given["stages"]:
+        refuse(
+            "microbatches",
+            given["microbatches"],
+            f"2 stages or more for dualpipev, {2 * given['stages']}",
         )
     return derive(given, [OVERHEAD[schedule], FRACTION, IN_FLIGHT[schedule]])

@@ -7,16 +7,19 @@ line of help, and a function that answers with figures.
 from .activations import activations
 from .collectives import ALGORITHMS, BUS, collective
 from .communication import CONTEXT, DEFAULTS
+from .constants import VALUES
 from .figures import PlanError, flag, one_of
 from .flops import RECOMPUTE, flops
 from .goodput import goodput
-from .hardware import HARDWARE
-from .layout import RUN, layout
+from .hardware import HARDWARE, RATES
+from .intervals import judged
+from .layout import LOSSES, RUN, WHITEBOARD
 from .memory import BYTES, OPTIMIZERS, memory
 from .models import SHAPE, params
 from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
 from .pipeline import SCHEDULES, pipeline
 from .presets import PRESETS, preset
+from .seconds import KERNELS, PRECISIONS
 
 HELP = {
     "preset": "a published model; what is given besides takes its values'"
@@ -72,7 +75,7 @@ HELP = {
     "network_bandwidth": "bytes a second that a rank achieves between nodes,"
     " one way",
     "node_latency": "seconds of one hop within a node",
-    "schedule": "gpipe, 1f1b, interleaved, zb-h1 or zb-h2",
+    "schedule": "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zbv or dualpipev",
     "virtual_stages": "parts of the model that a rank holds",
     "tokens": "of the whole run",
     "peak_flops": "a second, of one GPU, as its data sheet has it",
@@ -83,8 +86,24 @@ HELP = {
     "memory": "bytes of one GPU",
     "bucket_copies": "DDP's buckets beside the gradients, which"
     " gradient_as_bucket_view spares",
-    "efficiency": "of the peak, that matrix products reach",
-    "overlap": "of computing, that communication can hide behind",
+    "memory_bandwidth": "bytes a second that a GPU reads from its memory",
+    "efficiency": "share of the peak that computing reaches; 0: by the model of"
+    " a layer's time",
+    "overlap": "share of computing that hides communication; 0: by the model",
+    "precision": "format of the layers' matrix products: bf16, fp8 or fp4;"
+    " empty: the one that the peak belongs to",
+    "kernels": "torch or fused (Transformer Engine, Megatron-LM); empty: torch,"
+    " if a parameter's state has no second copy in 32 bits",
+    "loss": "what the loss keeps of a logit: eager 12 bytes, fused 6, chunked"
+    " none; empty: eager with PyTorch's kernels, else fused",
+    "causal": "attention skips the half above the diagonal",
+    "expert_tp": "ranks that split one expert; 0: tp, if ep divides dp, else 1",
+    "whiteboard": "computes as the chapters do: 60 % of the peak, 80 % of"
+    " computing hides communication, no memory for the system",
+    "context_memory": "bytes of CUDA's context",
+    "group_memory": "bytes of NCCL's buffers, for each kind of parallelism",
+    "fragmented": "share of passing memory that the allocator holds in pieces",
+    "reduce_each": "reduces gradients in each of a pipeline's micro-batches",
     "price_gpu_hour": "of one GPU, in any currency",
     "watts_gpu": "drawn by one GPU and its share of the host",
     "pue": "power of the building over power of its machines",
@@ -94,6 +113,9 @@ HELP = {
     "save_every_seconds": "0: as often as Daly's formula says",
 }
 CHOICES: dict = {
+    "precision": ("",) + PRECISIONS,
+    "kernels": ("",) + KERNELS,
+    "loss": ("",) + tuple(sorted(LOSSES)),
     "preset": tuple(sorted(PRESETS)),
     "optimizer": tuple(sorted(OPTIMIZERS)),
     "recompute": RECOMPUTE,
@@ -108,14 +130,12 @@ CHOICES: dict = {
 }
 
 
-# In a layout no block keeps attention's scores, and a trunk has an input of its
-# own for them, so there selective recomputation has nothing to drop.
-WITHOUT_SELECTIVE = "run", "pair"
-
-
 def choices(question: str, name: str) -> tuple:
     """What one of the inputs in CHOICES may be, in this question."""
-    if name == "recompute" and question in WITHOUT_SELECTIVE:
+    if name == "recompute" and question == "run":
+        return ("auto",) + RECOMPUTE
+    if name == "recompute" and question == "pair":
+        # A trunk has an input of its own for attention's scores.
         return tuple(one for one in RECOMPUTE if one != "selective")
     return CHOICES[name]
 
@@ -148,18 +168,26 @@ COST = [
     for name in ("tokens", "price_gpu_hour", "watts_gpu", "pue")
 ]
 CLUSTER = needs("gpus sequence global_batch") + [("hardware", "h100")]
-CLUSTER += [(name, 0) for name in HARDWARE["h100"]]
+CLUSTER += [(name, 0) for name in RATES]
 CLUSTER += [
     (name, RUN[name])
     for name in ("gpus_per_node", "efficiency", "overlap", "schedule")
+    + ("precision", "kernels", "loss", "causal")
 ]
+CLUSTER += [
+    (name, VALUES[name])
+    for name in ("context_memory", "group_memory", "fragmented")
+]
+CLUSTER.append(("whiteboard", False))
 CLUSTER += [(name, DEFAULTS[name]) for name in ("context", "virtual_stages")]
 LAYOUT = [(name, 1) for name in ("tp", "cp", "pp", "ep", "micro_batch")] + [
     ("dp", 0),
     ("zero_stage", 0),
     ("shard", 0),
-    ("recompute", "none"),
+    ("recompute", "auto"),
     ("sequence_parallel", False),
+    ("expert_tp", DEFAULTS["expert_tp"]),
+    ("reduce_each", DEFAULTS["reduce_each"]),
     ("bucket_copies", RUN["bucket_copies"]),
 ]
 
@@ -190,6 +218,12 @@ def state_of(given: dict) -> dict:
     if not given["optimizer"]:
         return {}
     one_of("optimizer", given["optimizer"], CHOICES["optimizer"])
+    for name, usual in STATE[1:]:
+        if given[name] != usual:
+            raise PlanError(
+                f"{flag('optimizer')} {given['optimizer']} sets the bytes of a"
+                f" parameter's state; leave out {flag(name)}"
+            )
     return dict(zip(BYTES, OPTIMIZERS[given["optimizer"]]))  # noqa: B905
 
 
@@ -207,8 +241,15 @@ def cluster_of(given: dict) -> dict:
     one_of("hardware", given["hardware"], CHOICES["hardware"])
     usual = HARDWARE[given["hardware"]]
     found = dict(given)
-    for name in usual:
-        found[name] = given[name] or usual[name]
+    for name in RATES:
+        found[name] = given[name] or usual.get(name, 0)
+    if given.get("whiteboard"):
+        for name in WHITEBOARD:
+            if found.get(name) in ("", 0, "auto", VALUES.get(name)):
+                found[name] = WHITEBOARD[name]
+    precision = given.get("precision", "")
+    if precision and precision != "bf16" and not given["peak_flops"]:
+        found["peak_flops"] = usual.get("peak_flops_" + precision, 0)
     if not found.get("dp"):
         found.pop("dp", None)
     found.update(state_of(given))
@@ -247,7 +288,8 @@ def pairs(given: dict) -> dict:
 
 def lay_out(given: dict) -> dict:
     """One layout on known or given hardware."""
-    return layout(cluster_of(given))
+    one_of("recompute", given["recompute"], choices("run", "recompute"))
+    return judged(cluster_of(given))
 
 
 PARAMS = "embedding", "attention", "mlp", "norm", "total", "active"
@@ -322,14 +364,23 @@ QUESTIONS = {
         "One layout: memory of the fullest rank, bytes sent, the step's time.",
         MODEL + CLUSTER + LAYOUT + STATE + COST,
         lay_out,
-        ("dp", "microbatches")
+        ("verdict", "remedy", "recompute", "dp", "microbatches")
         + HELD
         + ("activations_bytes", "logits_bytes", "buffers_bytes")
-        + ("total_bytes", "data_bytes", "tensor_bytes", "context_bytes")
+        + (
+            "system_bytes",
+            "total_bytes",
+            "data_bytes",
+            "tensor_bytes",
+            "context_bytes",
+        )
         + ("expert_bytes", "pipeline_bytes", "compute_seconds")
         + ("bubble_seconds", "exposed_seconds", "step_seconds")
-        + ("tokens_per_second", "mfu", "hfu")
-        + COSTS,
+        + ("optimizer_seconds", "straggler_seconds")
+        + ("tokens_per_second", "tokens_per_second_gpu", "flops_gpu")
+        + ("mfu", "mfu_causal", "hfu")
+        + COSTS
+        + ("kind", "width", "dominant", "outside", "precision", "kernels"),
     ),
     "goodput": Question(
         "The share of time that goes into work which is kept.",

@@ -28,6 +28,7 @@ from lockstep.planner.figures import (
     quantity,
 )
 from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import ask
 
 PACKAGE = Path(__file__).parents[1]
@@ -114,6 +115,8 @@ def computed(markdown: str, planner: str, **given: Any) -> str:
         return markdown
 
     def plan(name: str, **given: Any) -> Answer:
+        if name == "run":
+            given = WHITEBOARD | given
         return Answer(name, given, planner)
 
     try:

@@ -12,6 +12,7 @@ from lockstep.planner.communication import (
     EXPERT,
     GATHERS,
     PIPELINE,
+    REDUCTIONS,
     TENSOR,
 )
 from lockstep.planner.figures import Formula, derive
@@ -25,9 +26,10 @@ from lockstep.planner.flops import (
 )
 from lockstep.planner.goodput import GOODPUT
 from lockstep.planner.hardware import HARDWARE
-from lockstep.planner.layout import COVER, STEP, SUM, TIME
+from lockstep.planner.layout import SUM
 from lockstep.planner.memory import STATES
 from lockstep.planner.questions import QUESTIONS, ask
+from lockstep.planner.seconds import COVER, GIVEN_COMPUTE, STEP, TIME, TOKENS
 
 TOPICS = {
     "arithmetic": "Arithmetic",
@@ -413,9 +415,9 @@ KINDS: dict = {
         "Tokens times vocabulary times six; it surprises with large"
         " vocabularies.",
         [("micro_batch", [1, 2, 4, 8]), SEQUENCE, VOCAB],
-        derived([one(SUM, "logits_bytes")], cp=1, tp=1, pp=1),
-        "logits_bytes",
-        sensible=lambda found: found["logits_bytes"].value < 4e10,
+        derived([one(SUM, "loss_bytes")], cp=1, tp=1, bytes_logit=6),
+        "loss_bytes",
+        sensible=lambda found: found["loss_bytes"].value < 4e10,
     ),
     "zero-1": state(1),
     "zero-2": state(2),
@@ -436,11 +438,13 @@ KINDS: dict = {
             ("microbatches", [1, 2, 4, 8]),
         ],
         lambda given: derived(
-            [EXCHANGED, GATHERS, DATA[3]],
+            [REDUCTIONS, EXCHANGED, GATHERS, DATA[3]],
             params_rank=given["params"],
             routed_rank=0,
             sharers=given["dp"],
-            ep=1,
+            expert_copies=given["dp"],
+            pp=1,
+            reduce_each=0,
             replica_bytes=0,
             bytes_parameter=2,
         )(given),
@@ -554,8 +558,8 @@ KINDS: dict = {
             ("bandwidth", [12.5e9, 25e9, 50e9]),
         ],
         lambda given: derived(
-            [MATMULS, PER_TOKEN, one(TIME, "tokens_step")]
-            + [one(TIME, "compute_seconds"), one(TIME, "backward_share")]
+            [MATMULS, PER_TOKEN, TOKENS]
+            + [GIVEN_COMPUTE, one(TIME, "backward_share")]
             + [COVER[0], EXCHANGED, DATA[0], CARDS]
             + [one(TIME, "data_seconds"), one(STEP, "exposed_seconds")],
             **dict(
@@ -568,7 +572,7 @@ KINDS: dict = {
                 params_rank=given["params"],
                 routed_rank=0,
                 sharers=given["gpus"],
-                ep=1,
+                expert_copies=given["gpus"],
                 bytes_gradient=2,
                 replica_bytes=0,
                 replica_bandwidth=1,
@@ -654,6 +658,8 @@ KINDS: dict = {
         derived(
             [ACTIVATION, EXPERT],
             cp=1,
+            tp=1,
+            sequence_parallel=0,
             pp=1,
             microbatches=1,
             bytes_activation=2,
@@ -724,7 +730,7 @@ KINDS: dict = {
         " steps are {tokens} tokens?",
         "Tokens of a step first: a few million in a large run.",
         [("global_batch", powers(256, 2048)), SEQUENCE, TRAINED],
-        derived([one(TIME, "tokens_step"), STEPS]),
+        derived([TOKENS, STEPS]),
         "steps",
         sensible=lambda found: 1e4 < found["steps"].value < 2e6,
     ),

@@ -44,7 +44,7 @@ from lockstep.experiments.markdown import in_bytes, measured, table
 from lockstep.experiments.provenance import about, write
 from lockstep.experiments.studies.smiles_streams import orders, trend
 from lockstep.planner.hardware import HARDWARE
-from lockstep.planner.layout import layout
+from lockstep.planner.layout import WHITEBOARD, layout
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.order import GlobalOrder
 
@@ -414,6 +414,7 @@ def planned(found: Found, model: str) -> Found:
         {
             **MODELS[model],
             **HARDWARE["h100"],
+            **WHITEBOARD,
             "gpus": GPUS,
             "sequence": round(tokens),
             "micro_batch": 512,

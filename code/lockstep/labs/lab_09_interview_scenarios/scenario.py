@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from lockstep.planner.figures import PlanError, flag, plain
+from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import LAYOUT, ask
 
 PARTS = ("problem", "mechanism", "communication", "trade_off", "measurement")
@@ -55,7 +56,8 @@ class Plan:
     @property
     def figures(self) -> SimpleNamespace:
         """Its inputs and what the planner makes of them."""
-        found = ask(self.question, self.given)
+        usual = WHITEBOARD if self.question == "run" else {}
+        found = ask(self.question, usual | self.given)
         return SimpleNamespace(**{n: plain(v) for n, v in found.items()})
 
     def __str__(self) -> str:

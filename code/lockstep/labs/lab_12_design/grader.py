@@ -6,6 +6,7 @@ from typing import Any
 
 from lockstep.grading.criteria import Criterion
 from lockstep.planner.figures import PlanError, decimal
+from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import ask
 
 NEAR = 0.1  # that a number may be off
@@ -86,7 +87,7 @@ def same(found: Any, right: Any, what: str) -> None:
 
 def planned(given: dict, **changed: Any) -> dict:
     """What the planner says of a layout for the task."""
-    return ask("run", {**TASK, **given, **changed})
+    return ask("run", {**WHITEBOARD, **TASK, **given, **changed})
 
 
 def chosen(answer: ModuleType) -> dict:
@@ -353,7 +354,7 @@ def has_peers(answer: ModuleType) -> None:
 
 def costs(every: float) -> float:
     """The share of time that one replayed step takes."""
-    return ask("run", JOB)["step_seconds"].value / every
+    return ask("run", {**WHITEBOARD, **JOB})["step_seconds"].value / every
 
 
 def finds_corruption(answer: ModuleType) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lockstep.experiments.fleet.tables import named
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
+from lockstep.site.pages import predicted
 from lockstep.site.pages.charts import (
     Axis,
     Chart,
@@ -657,6 +659,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "trace-late": trace("late", "Trace A"),
     "trace-apart": trace("apart", "Trace B"),
     "trace-overlap": trace("overlap", "Trace C"),
+    "predicted-throughput": partial(predicted.chart, "throughput"),
+    "predicted-memory": partial(predicted.chart, "memory"),
 }
 
 

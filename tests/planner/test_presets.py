@@ -1,0 +1,78 @@
+"""Presets have as many parameters as their publishers say."""
+
+import re
+
+import pytest
+
+from lockstep.cli import main
+from lockstep.planner.models import params
+from lockstep.planner.presets import PRESETS
+
+UNITS = {"": 1, "M": 1e6, "B": 1e9, "T": 1e12}
+SIZED = sorted(name for name in PRESETS if PRESETS[name][2])
+# Of Llama 4's vision encoder: 34 blocks of width 1,408 with an MLP of 5,632,
+# and a projection of 1,408 x 4 to 4,096, 4,096 and the model's 5,120.
+WIDE, MLP = 1408, 5632
+VISION = 34 * (4 * WIDE**2 + 2 * WIDE * MLP)
+VISION += 4 * WIDE * 4096 + 4096**2 + 4096 * 5120
+LEFT_OUT = {"llama4-scout": VISION, "llama4-maverick": VISION}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_a_preset_has_the_published_number_of_parameters(name: str) -> None:
+    """Each preset counts within 0.5 % of its published number, or rounds to it:
+    Qwen2.5 0.5B is published as 0.49B and has 494 million. Kimi K2 is published
+    as 1T and has 1.026T, so rounding explains at most 3 %."""
+    published = PRESETS[name][2]
+    found = re.fullmatch(r"(\d+)(?:\.(\d+))?([MBT]?)", published)
+    assert found
+    whole, decimals, unit = found.groups()
+    value = float(f"{whole}.{decimals or 0}") * UNITS[unit]
+    half = UNITS[unit] * 10.0 ** -len(decimals or "") / 2
+    counted = params(PRESETS[name][0])["total"].value + LEFT_OUT.get(name, 0)
+    margin = max(0.005 * value, min(half, 0.03 * value))
+    assert abs(counted - value) <= margin
+
+
+def test_current_families_have_presets_with_sources() -> None:
+    """Presets cover GPT, MPT, Llama 2 to 4, Qwen 2.5 and 3, Mistral, Mixtral,
+    OLMo, Gemma, Nemotron, gpt-oss, DeepSeek and Kimi, each with a source; only
+    ESM-2's sizes are too coarse to compare."""
+    families = {re.split(r"[-\d]", name)[0] for name in PRESETS}
+    assert families == {
+        *("gpt", "mpt", "llama", "qwen", "mistral", "mixtral", "olmo"),
+        *("gemma", "nemotron", "deepseek", "kimi", "esm"),
+    }
+    assert len(SIZED) > 50
+    for name, (_, source, published) in PRESETS.items():
+        assert source
+        assert published or name.startswith("esm2-")
+
+
+@pytest.mark.parametrize(
+    ("name", "active"),
+    [
+        ("mixtral-8x7b", 12.9e9),
+        ("qwen3-30b-a3b", 3.3e9),
+        ("qwen3-235b-a22b", 22e9),
+        ("deepseek-v2", 21e9),
+        ("deepseek-v3", 37e9),
+        ("kimi-k2", 32.6e9),
+        ("llama4-scout", 17e9),
+    ],
+)
+def test_a_sparse_preset_activates_the_published_number(
+    name: str, active: float
+) -> None:
+    """Mixtral, Qwen3, DeepSeek, Kimi K2 and Llama 4 publish how many parameters
+    a token uses; the planner agrees within 3 %."""
+    assert params(PRESETS[name][0])["active"].value == pytest.approx(
+        active, rel=0.03
+    )
+
+
+def test_the_command_counts_a_preset(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["plan", "params", "--preset=qwen3-235b-a22b"]) == 0
+    assert "235,093,610,496" in capsys.readouterr().out
