@@ -44,8 +44,8 @@ def run(**given: Any) -> dict[str, Any]:
 def test_each_figure_has_its_kinds_interval(
     given: dict[str, Any], kind: str
 ) -> None:
-    """Each figure's interval is the figure divided and multiplied by the factor
-    of its kind of run."""
+    """A run's seconds, rates and costs lie in an interval whose factor is
+    that of its kind: dense on A100 or H100, FP8, mixtures of experts, or other."""
     found = run(**given)
     assert found["kind"] == kind
     factor, _ = WIDTHS[kind]
@@ -66,7 +66,8 @@ def test_every_interval_rests_on_several_runs() -> None:
 
 
 def test_a_question_outside_the_data_is_named() -> None:
-    """An answer names the inputs that no published run comes near."""
+    """More GPUs than any published run, and an accelerator without one, are
+    named next to the answer."""
     assert run()["outside"] == ""
     many = run(gpus=32768, global_batch=4096)["outside"]
     assert many.startswith("--gpus 32768 where published runs have 1 to")
@@ -92,8 +93,8 @@ def test_the_factor_that_dominates_the_interval_is_named() -> None:
 def test_the_verdict_compares_the_interval_with_the_memory(
     memory: float, begins: str
 ) -> None:
-    """A layout fits if the interval's upper end does, may fit if the lower end
-    does, and otherwise doesn't; where it may not, a change is named."""
+    """A run fits if the upper end of its bytes does, may fit if the lower end
+    does, and else does not."""
     found = run(memory=memory, recompute="none")
     verdict = found["verdict"]
     assert verdict.startswith(begins)

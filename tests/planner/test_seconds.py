@@ -147,8 +147,7 @@ def test_every_family_has_its_shares() -> None:
 
 
 def test_an_efficiency_takes_the_models_place() -> None:
-    """With `--efficiency 0.5`, computing takes all counted operations at half
-    of the peak."""
+    """At half the peak, computing takes all operations over half the peak."""
     found = run(efficiency=0.5)
     flops = 6 * found["total"] + 12 * 32 * 4096 * 8192
     compute = 64 * 8192 * flops / (8 * 989e12 * 0.5)
@@ -156,8 +155,8 @@ def test_an_efficiency_takes_the_models_place() -> None:
 
 
 def test_hardware_without_published_runs_has_memory_and_no_seconds() -> None:
-    """An accelerator without published runs gets memory, the reason, and no
-    time unless `--efficiency` is given."""
+    """Trainium 2 has no published run here, so a plan has its bytes and no
+    time, until an efficiency is given."""
     found = run(hardware="trainium2")
     assert found["total_bytes"] > 0
     assert "step_seconds" not in found
