@@ -34,18 +34,20 @@ Unprefixed = tyro.conf.arg(name="")
 
 @dataclass(frozen=True)
 class Output:
-    """How an answer is printed."""
+    """The form of an answer."""
 
-    json: bool = False  # for machines: base units, one object
-    explain: bool = False  # the way to each figure, line by line
+    json: bool = False  # JSON in base units, as one object.
+    explain: bool = False  # Formula of each figure, step by step.
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How many layouts are printed."""
+    """The layouts to print."""
 
-    best: Annotated[float, NUMBER] = 10  # the fastest ones
-    why_not: bool = False  # those that cannot be, too, each with its reason
+    best: Annotated[float, NUMBER] = 10  # Number of layouts, the fastest first.
+    show_rejected: Annotated[bool, tyro.conf.arg(aliases=["--why-not"])] = (
+        False  # Rejected layouts too, each with its reason.
+    )
 
 
 How = Annotated[Output, Unprefixed]
@@ -59,11 +61,23 @@ def flags(asked: str, inputs: list[tuple[str, Any]]) -> type:
     for name, default in inputs:
         known = default if default is not None else CHOICES.get(name, [0])[0]
         kind = type(known) if isinstance(known, bool | str) else float
-        marks = [tyro.conf.arg(help=about(asked, name) or None)]
+        marks = [tyro.conf.arg(help=explained(asked, name) or None)]
         marks += [NUMBER] if kind is float else []
         rest = [] if default is None else [field(default=default)]
         fields.append((name, Annotated[kind, *marks], *rest))
     return make_dataclass("Inputs", fields, kw_only=True)
+
+
+# Inputs whose choices the browser's page shows in a list.
+LISTED = "hardware", "optimizer", "preset", "trunk"
+
+
+def explained(asked: str, name: str) -> str:
+    """Return the help text of an option, with the names that it takes."""
+    said = about(asked, name)
+    if name in LISTED:
+        said += f". Choose from {', '.join(CHOICES[name])}"
+    return said
 
 
 def question(name: str) -> Callable[..., None]:
@@ -119,7 +133,7 @@ def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
     console.print(f"{len(fit)} layouts fit, {len(refused)} do not\n")
     launch, script, options = command(fit[0][1]).partition(".py")
     console.print(launch + script + options.replace(" --", " \\\n  --"))
-    if pick.why_not:
+    if pick.show_rejected:
         for one in refused:
             console.print(reason(*one))
     if how.explain:
