@@ -44,8 +44,8 @@ def run(**given: Any) -> dict[str, Any]:
 def test_each_figure_has_its_kinds_interval(
     given: dict[str, Any], kind: str
 ) -> None:
-    """A run's seconds, rates and costs lie in an interval whose factor is that
-    of its kind: dense on A100 or H100, FP8, mixtures of experts, or other."""
+    """A run's seconds, rates and costs lie in an interval whose factor is
+    that of its kind: dense on A100 or H100, FP8, MoE, or other."""
     found = run(**given)
     assert found["kind"] == kind
     factor, _ = WIDTHS[kind]

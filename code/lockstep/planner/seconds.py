@@ -223,9 +223,10 @@ TIME = [
         "optimizer_seconds",
         "optimizer_bytes / bytes_optimizer"
         " * (2 * bytes_optimizer + bytes_gradient + bytes_parameter)"
-        " / memory_bandwidth if bytes_optimizer else 0",
+        " / memory_bandwidth if bytes_optimizer and not efficiency else 0",
         "s",
-        "reads the gradients, reads and writes its state, writes parameters",
+        "reads the gradients, reads and writes its state, writes parameters;"
+        " a given efficiency has it",
     ),
 ]
 # What gradients and parameters can hide behind, by the ZeRO stage.

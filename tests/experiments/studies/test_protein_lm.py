@@ -107,6 +107,7 @@ def test_labels_apart_are_of_the_same_crops() -> None:
 def test_a_long_protein_fits_on_eight_ranks_and_not_on_one() -> None:
     asked = {"preset": "esm2-3b", "gpus": 64, "zero_stage": 3}
     asked |= {"sequence": 32768, "global_batch": 64, "hardware": "h100"}
+    asked |= {"whiteboard": True}
     kept = [
         ask("run", asked | {"cp": cp})["total_bytes"].value for cp in (1, 8)
     ]

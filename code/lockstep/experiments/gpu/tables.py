@@ -5,6 +5,7 @@ from typing import Any
 
 from lockstep.experiments.gpu.settings import FSDP2, Shape
 from lockstep.experiments.markdown import sections, table
+from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import ask
 
 Found = dict[str, Any]
@@ -76,6 +77,7 @@ def planned(batch: int, recompute: str) -> dict[str, float]:
     """The planner's answer for a step of the decoder on one GPU, all state in
     fp32."""
     given = {
+        **WHITEBOARD,
         **Shape().planned(),
         "gpus": 1,
         "zero_stage": 0,
