@@ -43,7 +43,7 @@ export NO_MKDOCS_2_WARNING := 1
 # Dirty: after an edit only the pages that show it are written anew. What hooks
 # import (the planner, this folder's own code) wants a new start.
 .PHONY: serve
-serve: port $(VENV)/.site ## Build the site, serve it, follow edits
+serve: port $(VENV)/.site ## Build the site, serve it, and rebuild edited pages
 	$(BIN)mkdocs serve --dirty --livereload --dev-addr 127.0.0.1:$(PORT)
 
 .PHONY: port
@@ -53,20 +53,20 @@ port:
 	    "make serve PORT=$$(($(PORT) + 1))" >&2; exit 2; }
 
 .PHONY: check
-check: lint ## Lint, and the tests of what has changed since main
+check: lint ## Run lint and the tests of everything changed since main
 	$(BIN)python -m lockstep.site.verify.affected
 
 .PHONY: test
-test: lint test-more ## Lint, and every test that is not slow
+test: lint test-more ## Run lint and every test that is not slow
 
 .PHONY: test-all
-test-all: test shown-lines evidence ## And the slow ones: all that CI asks
+test-all: test shown-lines evidence ## Also run the slow tests, as CI does
 
 .PHONY: install
-install: $(VENV)/.all ## Put everything into .venv
+install: $(VENV)/.all ## Install everything into .venv
 
 .PHONY: site
-site: $(VENV)/.site ## Build strictly into site/
+site: $(VENV)/.site ## Build the site strictly into site/
 	$(BIN)mkdocs build --strict
 
 .PHONY: pdf
@@ -77,7 +77,7 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 
 ##@ The parts of `make test-all`, and more
 .PHONY: lint
-lint: $(VENV)/.all ## Style, types, workflows, and how the pages are written
+lint: $(VENV)/.all ## Check style, types, workflows and the language of pages
 	$(BIN)ruff check
 	$(BIN)ruff format --check
 	{ $(BIN)mypy; $(BIN)lint-imports; \
@@ -99,7 +99,7 @@ PYTEST := pytest --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 # In clones of HEAD, with an environment of its own: it needs nothing of ours.
 .PHONY: door
-door: .cache/door/.ready ## What a newcomer does first, in a new clone of HEAD
+door: .cache/door/.ready ## Test a newcomer's first commands in a fresh clone of HEAD
 	mkdir -p $(REPORTS)
 	.cache/door/bin/python -m $(PYTEST) -c tests/door/pytest.ini \
 	    --junit-xml $(REPORTS)/door.xml tests/door
@@ -112,7 +112,7 @@ ASKED := not slow and not weekly
 test-all evidence: ASKED := not covering and not weekly
 
 .PHONY: test-code
-test-code: install ## The tests that run every line that a page shows
+test-code: install ## Run the tests that cover every line shown on a page
 	rm -rf .cache/coverage
 	mkdir -p .cache/coverage $(REPORTS)
 	$(BIN)coverage run -m $(PYTEST) -m "covering and not weekly" --warm \
@@ -121,7 +121,7 @@ test-code: install ## The tests that run every line that a page shows
 
 # Outside coverage: a block that a page runs is not a test of its lines.
 .PHONY: test-more
-test-more: install ## All other tests, and the blocks of pages and the README
+test-more: install ## Run all other tests, and the code blocks of pages and README
 	mkdir -p $(REPORTS)
 	$(BIN)$(PYTEST) -m "$(ASKED)" --codeblocks --warm \
 	    --junit-xml $(REPORTS)/more.xml tests docs README.md
@@ -129,7 +129,7 @@ test-more: install ## All other tests, and the blocks of pages and the README
 # Matrices and walks whose thin slice runs every day, and all blocks of pages
 # and notebooks with interpreters that start cold.
 .PHONY: test-weekly
-test-weekly: install .cache/door/.ready ## What is long by nature; CI runs it each week
+test-weekly: install .cache/door/.ready ## Run the longest tests, as CI does each week
 	mkdir -p $(REPORTS)
 	$(BIN)$(PYTEST) -m weekly --junit-xml $(REPORTS)/weekly.xml tests
 	.cache/door/bin/python -m $(PYTEST) -c tests/door/pytest.ini -m weekly tests/door
@@ -138,13 +138,13 @@ test-weekly: install .cache/door/.ready ## What is long by nature; CI runs it ea
 	$(NOTEBOOKS) $(ALL_NOTEBOOKS)
 
 .PHONY: shown-lines
-shown-lines: test-code ## Every line that a page shows is run by a test
+shown-lines: test-code ## Check that tests run every line shown on a page
 	$(BIN)coverage combine --quiet
 	$(BIN)coverage json --quiet
 	$(BIN)python -m lockstep.site.verify.shown_lines
 
 .PHONY: evidence
-evidence: test-code test-more ## What questions and marks name has passed
+evidence: test-code test-more ## Check that every test named by a question or a mark passed
 	$(BIN)python -m lockstep.site.pages.evidence
 	$(BIN)python -m lockstep.site.verify.proven
 
@@ -160,7 +160,7 @@ SAMPLE_NOTEBOOKS := $(wildcard labs/lab-01-*.ipynb labs/lab-10-*.ipynb \
 
 # Needs a network, which nothing else here does once all is installed.
 .PHONY: links
-links: $(VENV)/.site ## Ask every external link whether it still answers
+links: $(VENV)/.site ## Check that every external link still works
 	$(BIN)python -m lockstep.site.verify.links
 
 .PHONY: notebooks
@@ -172,20 +172,20 @@ notebooks-sample: $(VENV)/.all ## Run one notebook of each kind
 	$(NOTEBOOKS) --warm $(SAMPLE_NOTEBOOKS)
 
 .PHONY: labs
-labs: $(VENV)/.site ## Write the notebooks anew from their sources
+labs: $(VENV)/.site ## Generate the notebooks from their sources
 	$(BIN)python -m lockstep.site.pages.labs
 
 .PHONY: record-labs
-record-labs: labs $(VENV)/.all ## Write them, run them, keep what they print
+record-labs: labs $(VENV)/.all ## Generate the notebooks, run them, and keep their outputs
 	$(NOTEBOOKS) --warm --record $(ALL_NOTEBOOKS)
 
 .PHONY: record
-record: install ## Record anew the outputs that pages show
+record: install ## Record the outputs that pages show
 	$(BIN)python -m lockstep.site.verify.record
 
 # A quarter of an hour. It wants the machine for itself: what else runs is noise.
 .PHONY: bench
-bench: install ## Measure the trainer, links and labs beside their peers
+bench: install ## Compare the speed of the trainer, links and labs with peers
 	$(BIN)python -m lockstep.experiments.benchmarks run
 	$(BIN)python -m lockstep.experiments.benchmarks background
 	$(BIN)python -m lockstep.experiments.benchmarks links
@@ -195,13 +195,13 @@ bench: install ## Measure the trainer, links and labs beside their peers
 
 # Ten minutes, and milliseconds count: no other process may run.
 .PHONY: budgets
-budgets: install ## Hold the main pages to what they may cost, with Lighthouse
+budgets: install ## Check the main pages against their Lighthouse budgets
 	$(BIN)mkdocs build --strict --site-dir .cache/budgets-site
 	$(BIN)python -m lockstep.site.verify.budgets .cache/budgets-site --port 8000
 
 # Under an hour: faults drawn from SEED, each in a run of its own.
 .PHONY: chaos
-chaos: install ## Strike N runs with faults, compare each with an undisturbed one
+chaos: install ## Inject faults into N runs and compare each with an undisturbed run
 	$(BIN)python -m lockstep.experiments.faults run --runs $(N) --seed $(SEED)
 
 # Ten minutes, in an environment of the peer's own. NEWEST=1 leaves its pins out;
@@ -235,7 +235,7 @@ slurm: $(VENV)/.all ## Rehearse a preemption and a failure on a real Slurm (as r
 
 # TorchX wants an older urllib3 than our tools: it has a folder of its own.
 .PHONY: torchx
-torchx: $(VENV)/.all ## Launch through TorchX
+torchx: $(VENV)/.all ## Launch a run through TorchX
 	rm -rf .cache/torchx
 	$(call quietly,torchx,Installing TorchX,$(PIP) \
 	    --target .cache/torchx torchx==0.7.0)
@@ -243,7 +243,7 @@ torchx: $(VENV)/.all ## Launch through TorchX
 
 # Twenty minutes. The store is compared with Parquet, for which it needs pyarrow.
 .PHONY: studies
-studies: install ## Run the biotech studies anew
+studies: install ## Rerun the biotech studies
 	rm -rf .cache/pyarrow
 	$(call quietly,pyarrow,Installing pyarrow,$(PIP) \
 	    --target .cache/pyarrow pyarrow==26.0.1)
@@ -262,7 +262,7 @@ CHEMPROP := chemprop==2.3.1 rdkit==2026.3.6 lightning==2.6.6 \
     cuik_molmaker_pin==2026.3.6 myerson==1.0.1 six==1.17.0 \
     pandas-flavor==0.8.1 xarray==2026.9.0 tabulate==0.10.0
 .PHONY: chemprop
-chemprop: $(VENV)/.all ## Take chemprop's own step on two ranks
+chemprop: $(VENV)/.all ## Run chemprop's own training step on two ranks
 	rm -rf .cache/chemprop
 	$(call quietly,chemprop,Installing chemprop,$(PIP) \
 	    --no-deps --target .cache/chemprop $(CHEMPROP))
@@ -272,7 +272,7 @@ chemprop: $(VENV)/.all ## Take chemprop's own step on two ranks
 # Zensical has no `!relative` and no option for where to build. Its `--clean`
 # would remove all of .cache, which is ours too.
 .PHONY: canary
-canary: $(VENV)/.site ## Build with Zensical too, and compare the pages
+canary: $(VENV)/.site ## Build with Zensical and compare the pages
 	$(call quietly,canary,Installing Zensical,$(PINNED) --group canary)
 	rm -rf .cache/*-site
 	mkdir -p .cache
@@ -292,7 +292,7 @@ format: $(VENV)/.all ## Format the code
 
 # For every Python and system that CI has. The version of torch stays.
 .PHONY: lock
-lock: ## Renew constraints.txt: the newest versions that go together
+lock: ## Update constraints.txt to the newest compatible versions
 	mkdir -p .cache
 	$(call quietly,lock,Finding the newest of everything, \
 	    test -x .cache/lock/bin/uv || $(PYTHON) -m venv .cache/lock; \
@@ -306,7 +306,7 @@ lock: ## Renew constraints.txt: the newest versions that go together
 	.ci/lock constraints.txt < .cache/lock.txt
 
 .PHONY: clean
-clean: ## Remove all that make has made
+clean: ## Remove everything that make created
 	rm -rf $(VENV) node_modules site .cache build
 
 .PHONY: help

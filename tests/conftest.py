@@ -15,9 +15,10 @@ ROOT = Path(__file__).parents[1]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 collect_ignore = ["door"]  # `make door` runs them, and takes minutes
-# Files and folders that `make test` leaves to `make test-all`: kills and
-# restarts, wrong answers, what many ranks train, pages in a browser. They
-# take three quarters of the time. Of pages, pyproject.toml has the list.
+# Files and folders that `make test` leaves to `make test-all`, besides all
+# that needs the built site: kills and restarts, wrong answers, what many ranks
+# train. They take three quarters of the time. Of pages, pyproject.toml has the
+# list.
 SLOW = [
     "tests/bio/asked",
     "tests/bio/test_batches.py",
@@ -54,22 +55,14 @@ SLOW = [
     "tests/planner/test_wire.py",
     "tests/rl",
     "tests/site/test_affected.py",
-    "tests/site/test_browser.py",
-    "tests/site/test_budgets.py",
     "tests/site/test_charts.py",
     "tests/site/test_checked.py",
-    "tests/site/test_estimation.py",
-    "tests/site/test_explorables.py",
     "tests/site/test_freshness.py",
-    "tests/site/test_glossary.py",
     "tests/site/test_hooks.py",
     "tests/site/test_llms.py",
     "tests/site/test_mutations.py",
     "tests/site/test_notebooks.py",
-    "tests/site/test_practice.py",
-    "tests/site/test_print.py",
     "tests/site/test_questions.py",
-    "tests/site/test_search.py",
     "tests/test_first_run.py",
     "tests/test_interview.py",
     "tests/trainer/defects",
@@ -104,7 +97,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid in named:
             item.add_marker(pytest.mark.covering)
-        if _slow(item.path):
+        if "site" in getattr(item, "fixturenames", ()) or _slow(item.path):
             item.add_marker(pytest.mark.slow)
     for item in sharing:
         item.add_marker(pytest.mark.xdist_group(item.module.__name__))

@@ -29,6 +29,7 @@ PACKAGES = {
     "exam": ["exam"],
     "cards": ["practice.deck", "practice.rounds", "cli"],
     "bio": ["bio"],
+    "fleet": ["experiments.fleet"],
 }
 IMPORT_ALL = """\
 import importlib, pkgutil, sys
@@ -45,6 +46,7 @@ for name in sys.argv[1:]:
 OTHERS = {
     "exam lockstep.examples.plain_loop_exam": "exam",
     "export anki deck.txt": "cards",
+    "plan fleet --report llama3": "fleet",
     "quiz --kind prompt": "cards",
     "lab grade 1 answer.py": "train",
     "drill check 1 answer.py": "train",

@@ -63,7 +63,10 @@
       if (target.dataset.set !== undefined) draw(target.dataset.set);
     });
     const asked = new URLSearchParams(location.search).get(name);
-    draw(asked ?? "", false);
+    // What the build drew is the default: a lazy figure waits for a change.
+    if (asked !== null || figure.dataset.lazy === undefined) {
+      draw(asked ?? "", false);
+    }
   };
 
   // A link of the text that leads to a set scene shows it, too.

@@ -162,7 +162,7 @@ def test_full_marks_end_a_drill_with_its_answers(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ("start 9", "there is no drill 9; there is 1"),
+        ("start 9", "unknown drill 9; choose from 1"),
         ("check 1 nothing.py", "nothing.py: No such file or directory"),
     ],
 )
@@ -181,5 +181,5 @@ def test_what_is_there_is_kept(
     file = started("1", tmp_path, capsys)
     file.write_text("half done")
     assert main(["drill", "start", "1", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert file.read_text() == "half done"

@@ -44,6 +44,21 @@ def test_words_become_text_and_checkpoints_have_a_place(
     assert sorted(names) == ["a", "b"]
 
 
+def test_unfinished_checkpoints_have_names_that_say_so(tmp_path: Path) -> None:
+    """Where an adapter doesn't list checkpoints, a folder that is renamed once
+    it is complete doesn't count before: a save in the background would seem to
+    be published while it is written."""
+    path = tmp_path / "mine.py"
+    path.write_text("def command(launch): return ['run']")
+    complete = {"step-8", "temperature-1", "8.pt", "template.pt"}
+    unfinished = {"tmp", "8.pt.tmp", "tmp-8", "step_8_temp", ".step-8", "_8"}
+    unfinished |= {"8.partial", "step-8.incomplete", "Unfinished-8"}
+    for name in complete | unfinished:
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    found = load(path).checkpoints(tmp_path)
+    assert {one.name for one in found} == complete
+
+
 def test_what_a_command_reads_of_a_launch_is_known(tmp_path: Path) -> None:
     """A question about a setting applies where the command reads that setting,
     also by way of another adapter's command."""

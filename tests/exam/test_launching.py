@@ -127,6 +127,18 @@ def test_every_step_is_told_with_its_samples(run: Run) -> None:
     assert ended.text.strip() == "all done"
 
 
+def test_a_forward_pass_is_counted_in_distinct_samples(run: Run) -> None:
+    """A trainer that passes two views of each sample through the model at once
+    has micro-batches as large as one with a single view."""
+    one = "[float(k), 1.0]"
+    code = OBSERVED.replace(f"[{one}]", f"[{one}, [k + 9.0, 1.0], {one}]")
+    ended = run(code)
+    assert [step.ids for step in ended.steps] == [
+        (k, k + 9, k) for k in range(6)
+    ], ended.text
+    assert [step.passes for step in ended.steps] == [(2,)] * 6
+
+
 def test_forward_passes_in_a_closure_are_seen(run: Run) -> None:
     """An optimizer that is given a closure runs the forward pass within its
     step, as Lightning has it; samples, rate and state are told all the same."""

@@ -441,6 +441,18 @@ def test_the_second_restart_has_to_be_a_second_one(tmp_path: Path) -> None:
     assert scenarios.twice(b)["two-restarts"].answer == "passed"
 
 
+def test_the_second_launch_is_killed_after_a_save_had_time(
+    tmp_path: Path,
+) -> None:
+    """`two-restarts` needs a checkpoint of the second launch, which may save in
+    the background. So a step lies between that save and the kill, before which
+    the exam waits for it."""
+    b = Scripted(tmp_path, launched(0, 9), launched(8, 12), went_on(10))
+    assert scenarios.twice(b)["two-restarts"].answer == "passed"
+    (act,) = b.asked[1]["acts"]
+    assert act.step == b.asked[1]["save_every"] + 2
+
+
 def test_a_launch_that_loses_saved_steps_is_judged_all_the_same(
     tmp_path: Path,
 ) -> None:

@@ -3,13 +3,16 @@
 import copy
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import lockstep.experiments.peers
-from lockstep.exam.adapter import Launch, load
-from lockstep.exam.questions import BY_ID
+from lockstep.exam.adapter import Adapter, Launch, load
+from lockstep.exam.bench import ExamError
+from lockstep.exam.examine import Exam
+from lockstep.exam.questions import BY_ID, Result, Verdict
+from lockstep.exam.report import Streamed
 from lockstep.experiments.peers import __main__ as campaign
 from lockstep.experiments.peers import tables
 from lockstep.experiments.peers.__main__ import changed, without_paths
@@ -30,6 +33,15 @@ def name(value: Any) -> str | None:
 def test_the_tables_are_those_of_the_results() -> None:
     """The sections that the page includes are rendered from the records."""
     assert (HOME / "result.md").read_text() == tables.tables(HOME)
+
+
+def test_every_row_of_a_table_is_one_line() -> None:
+    """A line that begins a table's row also ends it: a description that takes
+    two lines in the source takes one in a table."""
+    lines = tables.tables(HOME).splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert len(rows) > 100
+    assert [row for row in rows if not row.endswith(" |")] == []
 
 
 @pytest.mark.parametrize("one", EXAMINED, ids=name)
@@ -215,6 +227,154 @@ def test_an_answer_that_is_asked_again_takes_its_place(
     assert [q["id"] for q in questions] == ["partial-batch", "rng-state"]
     assert (found["ranks 2"]["passed"], found["ranks 2"]["failed"]) == (1, 1)
     assert [*found["again"]] == ["partial-batch"]
+
+
+class Held(NamedTuple):
+    """An exam that `examined` held."""
+
+    python: str
+    seconds: float  # for which ranks of a launch wait for each other
+    forks: bool
+    asked: frozenset[str]
+
+
+@pytest.fixture
+def exams(monkeypatch: pytest.MonkeyPatch) -> list[Held]:
+    """The exams that were held. All questions pass, after two seconds; where
+    the interpreter is called broken, launches fail."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(campaign, "starter", lambda _: print)
+    held: list[Held] = []
+
+    def examine(
+        trainer: Adapter,
+        folder: Path,
+        launch: Launch,
+        only: frozenset[str],
+        _: Streamed,
+    ) -> Exam:
+        asked, forks = only or frozenset(BY_ID), trainer.start is not None
+        one = Held(launch.python, launch.timeout_seconds, forks, asked)
+        held.append(one)
+        if "broken" in launch.python:
+            raise ExamError("ranks did not meet")
+        passed = Verdict("passed", f"{launch.python} in {folder}")
+        exam = Exam(trainer.name, launch, "", 2.0, asked=asked)
+        exam.results = {
+            name: Result(question, passed)
+            for name, question in BY_ID.items()
+            if name in asked
+        }
+        return exam
+
+    monkeypatch.setattr(campaign, "examine", examine)
+    return held
+
+
+STOPS = campaign.COLD
+OTHERS = frozenset(BY_ID) - STOPS
+WARM = Held("/warm/python", Launch.timeout_seconds, False, OTHERS)
+AT_ONCE = WARM._replace(asked=frozenset(BY_ID))
+COLD = Held("/cold/python", campaign.START, False, STOPS)
+FORKS = Held("/warm/python", campaign.START, True, STOPS)
+
+
+@pytest.mark.parametrize(
+    ("cold", "only", "expected"),
+    [
+        ("", frozenset(), [AT_ONCE]),
+        ("", STOPS, [AT_ONCE._replace(asked=STOPS)]),
+        ("/cold/python", frozenset(), [WARM, COLD]),
+        ("fork", frozenset(), [WARM, FORKS]),
+        ("/cold/python", STOPS, [COLD]),
+        ("fork", STOPS, [FORKS]),
+        ("/cold/python", OTHERS, [WARM]),
+    ],
+)
+def test_questions_that_stop_processes_have_an_exam_of_their_own(
+    cold: str, only: frozenset[str], expected: list[Held], exams: list[Held]
+) -> None:
+    """Where launches are forks, the questions for which the exam stops
+    processes are asked with another interpreter, or in forks of this process.
+    The answers are those of one exam, in its order, without an interpreter's
+    path."""
+    script = HOME / "plain/adapter.py"
+    found = campaign.examined(script, "/warm/python", 2, only, cold=cold)
+    assert exams == expected
+    asked = only or frozenset(BY_ID)
+    names = [name for name in BY_ID if name in asked]
+    assert [one["id"] for one in found["questions"]] == names
+    assert {one["said"] for one in found["questions"]} == {"python in RUNS"}
+    assert found["seconds"] == 2 * len(expected)
+    assert found["passed"] == len(asked)
+
+
+def test_without_cold_launches_the_other_answers_stay(
+    exams: list[Held],
+) -> None:
+    """If no cold launch runs, the question that needs it is not run, and says
+    why. Alone, it is not recorded at all."""
+    script, broken = HOME / "plain/adapter.py", "/broken/python"
+    found = campaign.examined(script, "/warm/python", 2, cold=broken)
+    assert [one.asked for one in exams] == [OTHERS, STOPS]
+    assert found["passed"] == len(OTHERS)
+    (one,) = (q for q in found["questions"] if q["answer"] != "passed")
+    assert one["id"] in STOPS
+    assert (one["answer"], one["said"]) == ("not run", "ranks did not meet")
+    with pytest.raises(ExamError):
+        campaign.examined(script, "/warm/python", 2, STOPS, cold=broken)
+
+
+def test_cold_launches_replace_no_answer() -> None:
+    """A failed prerequisite of a question that was asked of cold launches is
+    shown in their exam, and the other exam's answer to it stays."""
+    exam, rest = (Exam("x", Launch(Path()), "") for _ in range(2))
+    for one, verdict, names in (
+        (exam, Verdict("passed"), ("reproducible", "hang")),
+        (rest, Verdict("failed"), ("reproducible", "kill-during-save")),
+    ):
+        one.results = {name: Result(BY_ID[name], verdict) for name in names}
+    both = campaign.merged(exam, rest).results
+    assert [(name, one.verdict.answer) for name, one in both.items()] == [
+        ("reproducible", "passed"),
+        ("kill-during-save", "failed"),
+        ("hang", "passed"),
+    ]
+
+
+def test_a_broken_trainer_is_recorded_with_what_has_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of a variant names the failures, those that follow from them,
+    and the questions that were not run, with the reason. What was recorded of
+    other variants stays."""
+    questions = [
+        {"id": "order", "answer": "failed", "same_as": []},
+        {"id": "kill", "answer": "failed", "same_as": ["order"]},
+        {"id": "hang", "answer": "not run", "said": "slow", "same_as": []},
+        {"id": "ema", "answer": "passed", "same_as": []},
+    ]
+    others = json.loads((HOME / "faults.json").read_text())["faults"]
+    others.pop("order")
+    (tmp_path / "faults.json").write_text(json.dumps({"faults": others}))
+    monkeypatch.setattr(campaign, "HOME", tmp_path)
+    told = tables.variants(HOME / "broken")
+    monkeypatch.setattr(tables, "variants", lambda _: told)
+    monkeypatch.setattr(campaign, "starter", lambda _: None)
+    exam = {"questions": questions, "seconds": 7}
+    monkeypatch.setattr(campaign, "examined", lambda *_, **__: exam)
+    monkeypatch.setenv("LOCKSTEP_FAULT", "")
+    assert campaign.faults(("order",)) == 0
+    found = json.loads((tmp_path / "faults.json").read_text())["faults"]
+    one = found.pop("order")
+    assert one.pop("revision")
+    assert one == {
+        "failed": ["order"],
+        "explained": {"kill": ["order"]},
+        "unanswered": {"hang": "slow"},
+        "seconds": 7,
+    }
+    assert found == others
 
 
 def test_a_record_has_no_paths_of_a_machine() -> None:

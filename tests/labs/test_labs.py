@@ -127,7 +127,7 @@ def test_what_cannot_be_imported_cannot_be_graded(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ("start 99", "there is no lab 99; there is 01"),
+        ("start 99", "unknown lab 99; choose from 01"),
         ("grade 01 nothing.py", "nothing.py: No such file or directory"),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_starter_that_is_there_is_kept(
     mine = tmp_path / "lab_01_collectives.py"
     mine.write_text("half done")
     assert main(["lab", "start", "1", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert mine.read_text() == "half done"
 
 

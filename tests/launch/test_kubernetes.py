@@ -68,7 +68,7 @@ def test_exit_codes_mean_what_the_trainer_means() -> None:
 
 @pytest.mark.parametrize("pod", [POD, NODE_POD])
 def test_there_is_time_to_save(pod: dict[str, Any]) -> None:
-    """The trainer gives a step its seconds, then waits for a checkpoint."""
+    """The trainer gives the last steps seconds, then waits for a checkpoint."""
     assert pod["terminationGracePeriodSeconds"] >= 10 * GRACE_SECONDS
 
 

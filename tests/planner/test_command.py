@@ -1,12 +1,16 @@
 """`lockstep plan`: keys and units for machines, one line for nonsense."""
 
 import json
+import re
 from math import exp
 
 import pytest
 
 from lockstep.cli import main
 from lockstep.explore import planner_page
+from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.memory import OPTIMIZERS
+from lockstep.planner.presets import PRESETS
 
 ANSWERS = {
     "params --preset llama3-8b": {
@@ -262,3 +266,14 @@ def test_help_and_form_offer_the_recompute_settings_that_are_accepted(
     in_form = "<option>selective</option>" in control
     accepted = asked != "pair"
     assert (in_help, in_form) == (accepted, accepted)
+
+
+def test_help_names_presets_hardware_and_optimizers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A reader finds the names that options take without leaving the help."""
+    with pytest.raises(SystemExit):
+        main(["plan", "run", "--help"])
+    said = capsys.readouterr().out
+    for name in (*PRESETS, *HARDWARE, *OPTIMIZERS):
+        assert re.search(rf"\b{re.escape(name)}\b", said), name

@@ -338,7 +338,7 @@ def test_a_file_that_cannot_be_written_is_said(table: Table) -> None:
         (["--count", "0"], "--count is 0; it must be 1 or more"),
         (["--show", "poem"], "there is no kind poem; there is activations"),
         (["--show", "mtbf", "--seed", "-1"], "--seed is -1; it must be 0 to"),
-        (["--take", "no-such-file"], "no-such-file: "),
+        (["--import", "no-such-file"], "no-such-file: "),
     ],
 )
 def test_bad_input_is_one_line(
@@ -358,18 +358,18 @@ def test_one_question_is_shown_with_its_derivation(
     assert "in round numbers" in said
 
 
-def test_progress_is_given_and_taken(
+def test_progress_is_exported_and_imported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs, ours = tmp_path / "browser.json", tmp_path / "ours.json"
     back = tmp_path / "back.json"
     write(theirs, Progress(cards={"prompt:hang": kept(NOW)}))
     keep = ["quiz", "--progress", str(ours)]
-    assert main([*keep, "--take", str(theirs)]) == 0
-    assert main([*keep, "--take", str(theirs), "--give", str(back)]) == 0
+    assert main([*keep, "--import", str(theirs)]) == 0
+    assert main([*keep, "--take", str(theirs), "--export", str(back)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("1 cards taken")
-    assert "0 cards taken" in said
+    assert said.startswith("1 cards imported")
+    assert "0 cards imported" in said
     assert back.read_text() == theirs.read_text()
 
 

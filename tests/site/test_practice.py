@@ -33,6 +33,7 @@ from .test_browser import (
 pytestmark = pytest.mark.xdist_group("site-practice")
 
 CARDS, MOCK = "practice/cards/", "practice/mock-interview/"
+STUDY = "practice/"
 NOW = dt.datetime(2026, 11, 23, 9, tzinfo=dt.UTC)
 PHONE: Any = {"width": 360, "height": 740}
 SIZES = {"phone": PHONE, "desk": {"width": 1280, "height": 800}}
@@ -761,7 +762,7 @@ def test_an_interview_from_the_first_minute_to_the_summary(
         assert "Coding, staff, 45 minutes, topic any, draw 7\n" in text
         assert "| build | 18:00 | 18:00 | [Drill " in text
         assert "## Notes on defend\n\nI said defend | so\n" in text
-        assert '| Proof | 0 | "the loss goes on" |' in text
+        assert '| Proof | 0 | "the loss continues" |' in text
         first, second = RUBRIC.weakest(marks, "staff")
         links = [first.links[0], second.links[0], first.links[1]]
         names = dict.fromkeys(links, first.name)
@@ -1073,3 +1074,39 @@ def test_practice_sends_nothing(
         visit.assert_clean("practice")
         assert {request.method for request in sent} == {"GET"}
         assert not any("?" in request.url for request in sent)
+
+
+def test_a_study_plan_remembers_exports_and_imports(
+    browser: Browser,  # noqa: F811
+    site: Site,
+    tmp_path: Path,
+) -> None:
+    """A checked item is still checked after a reload, the page names the next
+    one, and an exported plan can be taken into another browser; any other file
+    changes nothing."""
+    with Visit(browser, site) as visit:
+        page = visit.open(STUDY)
+        box = page.get_by_role("checkbox").first
+        box.check()
+        status = page.locator(".practice [role=status]")
+        expect(status).to_contain_text("Two hours: 1 of 6 done. Continue with")
+        page.reload()
+        expect(page.get_by_role("checkbox").first).to_be_checked()
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name="Export").click()
+        kept = tmp_path / "study.json"
+        waiting.value.save_as(kept)
+    with Visit(browser, site) as visit:
+        page = visit.open(STUDY)
+        box = page.get_by_role("checkbox").first
+        expect(box).not_to_be_checked()
+        other = tmp_path / "other.json"
+        other.write_text("[1, 2]")
+        chooser = page.locator("input[type=file]")
+        chooser.set_input_files(other)
+        status = page.locator(".practice [role=status]")
+        expect(status).to_have_text(
+            "other.json is not an exported study plan; nothing has changed."
+        )
+        chooser.set_input_files(kept)
+        expect(box).to_be_checked()

@@ -61,8 +61,8 @@ def test_a_mark_leads_to_its_entry_and_a_number_is_used_once(
     assert shown.count('href="#proof-1" data-proofs="1"') == 1
     assert shown.count('href="#proof-1" data-proofs="1 2"') == 1
     assert "One.<a" in shown  # no space: the mark is not torn from its sentence
-    _, _, listed = shown.partition(proofs.TITLE)
-    assert listed.split("\n")[2:-1] == [
+    _, _, listed = shown.partition(proofs.FOLD)
+    assert listed.split("\n")[2:-3] == [
         "1.  It holds, whoever asks."
         " Run `pytest tests/test_a.py::test_it_holds`,"
         " or [read it](https://x/blob/tests/test_a.py#L1).",
@@ -169,13 +169,17 @@ def test_a_mark_without_javascript_leads_to_the_list(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
-    """It is a link to its entry, and on paper it shows its number."""
+    """It is a link that unfolds the evidence at its entry. On paper it shows
+    its number, and the evidence stays away."""
     with Visit(browser, site, java_script_enabled=False) as visit:
         page = visit.page
         page.goto(f"{site.address}reference/explorables/")
         mark = page.locator("a.proof").first
         expect(mark.locator("sup")).to_be_hidden()
+        expect(page.locator("#proof-1")).to_be_hidden()
         mark.click()
         assert page.url.endswith("#proof-1")
+        expect(page.locator("#proof-1")).to_be_visible()
         page.emulate_media(media="print")
         expect(mark.locator("sup")).to_be_visible()
+        expect(page.locator("#proof-list")).to_be_hidden()

@@ -174,7 +174,7 @@ def test_all_that_a_core_question_has_is_on_its_page(bank: Site) -> None:
     links = {str(link["href"]) for link in page.select("a[href]")}
     assert {"../specimen/", "https://c.example/questions"} <= links
     assert "../../../concepts/memory/#state" in links
-    assert page.select_one("#proofs")
+    assert page.select_one("#proof-list")
     first = article(bank, "practice/questions/").select_one("tbody tr")
     assert first is not None
     assert given["title"] in first.get_text()
@@ -467,7 +467,7 @@ def test_published_answers_are_told_as_what_they_are() -> None:
     assert "Others' published texts answered here" in text
     first = "*Fell short, [b #0](https://github.com/a/b/issues/0).* Half of it."
     assert first in text
-    assert "“" not in text.partition("## What holds it")[2]
+    assert "“" not in text.partition("## Tests and sources")[2]
 
 
 def test_an_index_without_questions_has_no_empty_list() -> None:

@@ -92,6 +92,21 @@ def test_a_clean_run_is_proven(runs: dict[str, Path]) -> None:
     assert report.replayed_steps == 0
 
 
+def test_launch_that_trains_nothing_is_no_restart(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    """A launch of a finished run restores its end and leaves, and one that a
+    bad setting ends trains nothing. Neither is a restart."""
+    run_dir = Path(shutil.copytree(runs["clean"], tmp_path / "run"))
+    train(2, run_dir)
+    events = run_dir / "events"
+    (events / "attempt-2-rank-0.jsonl").write_text("")
+    assert len(list(events.glob("attempt-*-rank-0.jsonl"))) == 3
+    report = audit(run_dir)
+    assert report.proven
+    assert report.restarts == 0
+
+
 def test_a_run_that_was_stopped_and_killed_and_moved_is_proven(
     runs: dict[str, Path],
 ) -> None:

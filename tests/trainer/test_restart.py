@@ -365,6 +365,22 @@ def test_sigterm_is_heard_without_a_store(
     assert exits.get(timeout=PATIENCE) == 75
 
 
+def test_sigterm_waits_no_longer_for_slow_steps(
+    exits: queue.Queue[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step after the current one is to be the last, and the grace since
+    the signal ends within it: the rank leaves, although nothing hangs."""
+    over = threading.Event()
+    monkeypatch.setattr(preemption.time, "sleep", lambda _: over.wait())
+    room = Preemption(dist.HashStore(), 1, ExitStack())
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert room.alert.wait(PATIENCE)
+    assert not room.wants_stop(3)
+    over.set()
+    assert exits.get(timeout=PATIENCE) == 75
+    assert room.wants_stop(4)  # it would have saved
+
+
 def test_no_hard_exit_while_a_checkpoint_is_published(
     exits: queue.Queue[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

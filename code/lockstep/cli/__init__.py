@@ -1,5 +1,6 @@
 """The command `lockstep`."""
 
+import os
 import sys
 
 from tyro.extras import subcommand_cli_from_dict
@@ -12,41 +13,56 @@ from lockstep.cli.exam import exam
 # command wants; the others want `train`.
 OPTIONAL = frozenset(
     {"fsrs", "jinja2", "markdown_it", "numpy", "platformdirs", "psutil",
-     "pydantic", "safetensors", "sklearn", "torch", "yaml"}
+     "pydantic", "safetensors", "simpy", "sklearn", "torch", "yaml"}
 )  # fmt: skip
-EXTRAS = {"exam": "exam", "export": "cards", "quiz": "cards"}
+EXTRAS = {
+    "exam": "exam",
+    "export": "cards",
+    "plan": "fleet",
+    "quiz": "cards",
+}
 
 
 def planning() -> None:
-    """Numbers for a run, each with its formula: `lockstep plan --help`."""
+    """Plan a run: memory, traffic and time, each with its formula."""
 
 
 def drilling() -> None:
-    """The interview cut, built by the clock: `lockstep drill --help`."""
+    """Build the interview trainer in five timed drills."""
 
 
 def exercising() -> None:
-    """Exercises that are graded: `lockstep lab --help`."""
+    """Start and grade labs."""
 
 
 def mending() -> None:
-    """Broken trainers to mend: `lockstep bug --help`."""
+    """Find and fix the bugs of broken trainers."""
 
 
 def quizzing() -> None:
-    """Cards, each when it is about to be forgotten: `lockstep quiz --help`."""
+    """Practice cards with spaced repetition."""
 
 
 def exporting() -> None:
-    """The question bank as an Anki deck: `lockstep export --help`."""
+    """Export the question bank as an Anki deck."""
 
 
 def main(args: list[str] | None = None) -> int:
-    """`lockstep COMMAND …`; returns the exit code, 2 where a command wants more
-    than is installed."""
+    """Run `lockstep COMMAND` and return its exit code: 2 if the command needs
+    an extra that isn't installed."""
     args = sys.argv[1:] if args is None else args
     try:
-        return run(args)
+        try:
+            return run(args)
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe can be caught
+    except BrokenPipeError:
+        # Python flushes once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in OPTIONAL:
@@ -61,7 +77,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def run(args: list[str]) -> int:
-    """The command that the first word names, or the help."""
+    """Run the command that the first word names, or print the help."""
     with_commands = {
         "bug": bug.main,
         "drill": drill.main,

@@ -1,4 +1,4 @@
-"""The command `lockstep audit RUN`: what a run has trained on."""
+"""The command `lockstep audit`: proof of which samples a run trained on."""
 
 import sys
 from json import dumps
@@ -10,13 +10,13 @@ from rich.table import Table
 
 
 def audit(run: tyro.conf.Positional[Path], json: bool = False) -> int:
-    """Prove from the record of a run that it trained on every sample once.
+    """Prove from a run's record that it trained on every sample exactly once.
 
-    Exit code 0: proven. 1: not. 2: there is no run to read.
+    Exit code 0: proven. 1: not proven. 2: no run to read.
 
     Args:
-        run: the run directory, as given to --run-dir.
-        json: print the report for machines.
+        run: Run directory, as given to --run-dir.
+        json: Print the report as JSON.
     """
     from lockstep.trainer.extensions.audit import NoRunError
     from lockstep.trainer.extensions.audit import audit as prove

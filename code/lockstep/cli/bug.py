@@ -1,4 +1,4 @@
-"""`lockstep bug …`: a broken trainer to mend, and a grader for the proof."""
+"""The command `lockstep bug`: broken trainers to fix, and their graders."""
 
 from collections.abc import Callable
 from json import dumps
@@ -12,15 +12,15 @@ from lockstep.debugging.bugs import Bug, bugs
 
 
 def named(number: str) -> Bug:
-    """The bug of that number."""
+    """Return the bug with that number."""
     return exercises.named("bug", number, bugs())
 
 
 def listed(json: bool = False) -> int:
-    """All bugs, by what somebody saw.
+    """List all bugs by their symptoms.
 
     Args:
-        json: for machines.
+        json: Print JSON.
     """
     found = [
         {"bug": number, "title": bug.title} for number, bug in bugs().items()
@@ -29,42 +29,43 @@ def listed(json: bool = False) -> int:
 
 
 def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
-    """Write a bug's trainer, its complaint, and a template for the answer.
+    """Write a broken trainer, its bug report, and an answer template.
 
     Args:
-        folder: where to; it is made.
+        number: Bug number, as in `lockstep bug list`.
+        folder: Folder in which to create the bug's folder.
     """
     bug = named(number)
     return written(bug.starter(), folder / bug.name)
 
 
 def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
-    """Write a strong answer, and the trainer without the bug.
+    """Write a strong answer and the fixed trainer.
 
     Args:
-        folder: where to; it is made.
+        number: Bug number, as in `lockstep bug list`.
+        folder: Folder in which to create the solution's folder.
     """
     bug = named(number)
     return written(bug.solution(), folder / f"{bug.name}_solution")
 
 
 def written(files: dict[str, str], target: Path) -> int:
-    """Write them into a new folder."""
-    try:
+    """Write the files into a new folder."""
+    with exercises.writing(target):
         target.mkdir(parents=True)
-    except FileExistsError:
-        raise exercises.is_there(target) from None
-    for name, text in files.items():
-        (target / name).write_text(text, encoding="utf-8")
+        for name, text in files.items():
+            (target / name).write_text(text, encoding="utf-8")
     print(target / "answer.py")
     return 0
 
 
 def hint(number: Positional[str], k: Positional[int] = 1) -> int:
-    """Print a hint; tell `check` how many you took.
+    """Print a hint. Tell `lockstep bug check` how many you used.
 
     Args:
-        k: which one, from 1 on.
+        number: Bug number, as in `lockstep bug list`.
+        k: Number of the hint, starting at 1.
     """
     bug = named(number)
     hints = bug.constant("HINTS")
@@ -80,19 +81,20 @@ def check(
     hints: int = 0,
     json: bool = False,
 ) -> int:
-    """Grade an answer: exit code 0 for full marks, 1 for less.
+    """Grade an answer. Exit code 0: full marks. 1: fewer. 2: bad input.
 
     Args:
-        file: answer.py, with the mended trainer.py beside it.
-        hints: that were taken; each costs 5 points.
-        json: for machines.
+        number: Bug number, as in `lockstep bug list`.
+        file: Your answer.py, next to your fixed trainer.py, or their folder.
+        hints: Hints that you used; each costs 5 points.
+        json: Print JSON.
     """
     bug = named(number)
     if not 0 <= hints <= len(bug.constant("HINTS")):
         raise ExerciseError(
             f"bug {bug.number} has {len(bug.constant('HINTS'))} hints"
         )
-    report = exercises.graded(bug, file, hints=hints)
+    report = exercises.graded(bug, file, "answer.py", hints=hints)
     print(dumps(report.as_json()) if json else report)
     return report.exit_code
 
@@ -107,5 +109,5 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 
 def main(args: list[str]) -> int:
-    """`lockstep bug COMMAND …`; the exit code is 2 for what cannot be done."""
+    """Run `lockstep bug COMMAND` and return its exit code, 2 for bad input."""
     return exercises.run("bug", COMMANDS, args)

@@ -1,4 +1,4 @@
-"""`lockstep drill …`: the interview cut in five stages, by the clock."""
+"""The command `lockstep drill`: the interview trainer in five timed stages."""
 
 import time
 from collections.abc import Callable
@@ -13,20 +13,20 @@ from lockstep.drills import Drill, drills
 
 
 def named(number: str) -> Drill:
-    """The drill of that number."""
+    """Return the drill with that number."""
     return exercises.named("drill", number, drills())
 
 
 def own(drill: Drill, folder: Path) -> Path:
-    """The reader's file in a folder."""
+    """Return the path of the reader's file in a folder."""
     return folder / f"drill_{drill.number}{drill.solution.suffix}"
 
 
 def listed(json: bool = False) -> int:
-    """All drills.
+    """List all drills.
 
     Args:
-        json: for machines.
+        json: Print JSON.
     """
     found = [
         {"drill": number, "title": one.title, "minutes": one.minutes}
@@ -37,10 +37,11 @@ def listed(json: bool = False) -> int:
 
 
 def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
-    """Write what a drill begins with, and start its clock.
+    """Write a drill's starter file and start its clock.
 
     Args:
-        folder: where to; it is made.
+        number: Drill number, as in `lockstep drill list`.
+        folder: Folder for the file, created if necessary.
     """
     drill = named(number)
     target = own(drill, folder)
@@ -58,25 +59,27 @@ def check(
     json: bool = False,
     answers: bool = False,
 ) -> int:
-    """Grade what is there: exit code 0 for full marks, 1 for less.
+    """Grade your file. Exit code 0: full marks. 1: fewer. 2: bad input.
 
     Args:
-        file: drill_N.py of this folder, if none is named.
-        json: for machines.
-        answers: show the strong answers before there are full marks.
+        number: Drill number, as in `lockstep drill list`.
+        file: Your file, or its folder. The default is the current folder.
+        json: Print JSON.
+        answers: Show the strong answers even without full marks.
     """
     drill = named(number)
-    file = file or own(drill, Path())
+    if file is None or file.is_dir():
+        file = own(drill, (file or Path()).resolve())
     gone = minutes(file)
     late = gone is None or gone >= drill.minutes / 2
-    report = exercises.graded(drill, file, late=late)
+    report = exercises.graded(drill, file, file.name, late=late)
     if json:
         found = report.as_json()
         found["drill"] = found.pop("lab")
         print(dumps({**found, "minutes": gone}))
         return report.exit_code
     if gone is not None:
-        print(f"{gone:.0f} of {drill.minutes} minutes are gone\n")
+        print(f"{gone:.0f} of {drill.minutes} minutes have passed\n")
     if late:
         print(f"From half-time on:\n{drill.told('change')}\n")
     print(report)
@@ -88,7 +91,7 @@ def check(
 
 
 def minutes(file: Path) -> float | None:
-    """Since its drill was started; None without a clock beside the file."""
+    """Return the minutes since the drill started, or None without a clock."""
     try:
         begun = float(file.with_suffix(".clock").read_text("utf-8"))
     except (OSError, ValueError):
@@ -104,5 +107,5 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 
 def main(args: list[str]) -> int:
-    """`lockstep drill COMMAND …`; the exit code is 2 for what it cannot do."""
+    """Run `lockstep drill COMMAND` and return its exit code."""
     return exercises.run("drill", COMMANDS, args)

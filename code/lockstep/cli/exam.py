@@ -1,4 +1,4 @@
-"""The command `lockstep exam ADAPTER`: how a trainer resumes."""
+"""The command `lockstep exam`: whether a trainer resumes correctly."""
 
 import signal
 import sys
@@ -27,7 +27,7 @@ def exam(
     html: Path | None = None,
     badge: Path | None = None,
 ) -> int:
-    """Examine how a trainer resumes: on real processes, as a black box.
+    """Examine whether a trainer resumes correctly, as a black box.
 
     Each verdict appears on stderr as it arrives, and the report on stdout at
     the end. Ctrl-C and SIGTERM end the exam and print the report so far.
@@ -38,18 +38,18 @@ def exam(
     hides a danger. 130 or 143: Ctrl-C or SIGTERM ended the exam.
 
     Args:
-        adapter: Python file, or module, that says how the trainer is launched.
-        only: Questions to ask, with those that they stand on.
+        adapter: Python file or module that says how to launch the trainer.
+        only: Questions to ask, together with their prerequisites.
         ranks: Processes that train.
         batch: Samples of each step, over all ranks.
         seed: Seed for the runs and for the exam's random choices.
         python: Interpreter of the trainer's environment.
-        limit: Seconds that one launch may take.
-        folder: New folder for the runs, or an earlier exam's, which is
-            cleared. Run directories of failures stay there.
-        json: Print the results for machines.
-        html: File for a report as one page.
-        badge: File for a badge as an SVG.
+        limit: Seconds that each launch may take.
+        folder: Folder for the runs. An earlier exam's folder is cleared. Run
+            directories of failed questions stay there.
+        json: Print the results as JSON.
+        html: File for an HTML report.
+        badge: File for an SVG badge.
     """
     from lockstep.exam import report
     from lockstep.exam.adapter import AdapterError, Launch, load

@@ -1,9 +1,10 @@
-"""What `lockstep lab`, `lockstep drill` and `lockstep bug` have in common."""
+"""Shared code of `lockstep lab`, `lockstep drill` and `lockstep bug`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,25 +18,25 @@ if TYPE_CHECKING:
 
 
 class ExerciseError(Exception):
-    """What cannot be done; the message is one line."""
+    """Bad input. The message is one line."""
 
 
 def named(kind: str, number: str, known: Mapping[str, Kind]) -> Kind:
-    """The exercise of that number, with or without its zero, in either case.
+    """Return the exercise with that number, with or without a leading zero.
 
     Raises:
-        ExerciseError: there is none.
+        ExerciseError: there is no such exercise.
     """
     for name in number.lower(), number.zfill(2):
         if name in known:
             return known[name]
     raise ExerciseError(
-        f"there is no {kind} {number}; there is {', '.join(known)}"
+        f"unknown {kind} {number}; choose from {', '.join(known)}"
     )
 
 
 def listed(found: list[dict[str, Any]], line: str, json: bool) -> int:
-    """Print a line for each, as the format says; or all of them as JSON."""
+    """Print one formatted line for each, or all of them as JSON."""
     if json:
         print(dumps(found))
     else:
@@ -44,36 +45,50 @@ def listed(found: list[dict[str, Any]], line: str, json: bool) -> int:
     return 0
 
 
-def is_there(target: Path) -> ExerciseError:
-    """Why nothing was written: a reader's work is never overwritten."""
-    return ExerciseError(
-        f"{target} is there already; move it, or name another folder"
-    )
+@contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Report in one line why a file or folder can't be created.
+
+    Raises:
+        ExerciseError: it already exists, or the disk refuses it.
+    """
+    try:
+        yield
+    except FileExistsError:
+        raise ExerciseError(
+            f"{target} already exists; move it, or choose a different folder"
+        ) from None
+    except OSError as error:
+        raise ExerciseError(f"{target}: {error.strerror}") from None
 
 
 def write(target: Path, text: str) -> None:
-    """Write a new file, in a folder that is made.
+    """Write a new file, and create its folder if necessary.
 
     Raises:
-        ExerciseError: it is there already.
+        ExerciseError: the file already exists, or can't be written.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise is_there(target) from None
 
 
-def graded(exercise: Exercise, file: Path, **options: Any) -> Report:
-    """The report on an answer.
+def graded(exercise: Exercise, file: Path, name: str, **options: Any) -> Report:
+    """Grade an answer and return the report.
+
+    Args:
+        file: The answer, or the folder that holds it.
+        name: The answer's file name in that folder.
 
     Raises:
-        ExerciseError: the file is none that can be graded.
+        ExerciseError: the file can't be graded.
     """
     # Only here: the other commands need no torch.
     from lockstep.grading.criteria import CannotGradeError
 
+    if file.is_dir():
+        file = file.resolve() / name  # `.` has no name of its own
     try:
         return exercise.graded(file, **options)
     except CannotGradeError as error:
@@ -83,7 +98,7 @@ def graded(exercise: Exercise, file: Path, **options: Any) -> Report:
 def run(
     kind: str, commands: dict[str, Callable[..., int]], args: list[str]
 ) -> int:
-    """`lockstep KIND COMMAND …`; the exit code is 2 for what cannot be done."""
+    """Run `lockstep KIND COMMAND` and return its exit code, 2 for bad input."""
     try:
         return tyro.extras.subcommand_cli_from_dict(
             commands, prog=f"lockstep {kind}", args=args

@@ -1,4 +1,4 @@
-"""`lockstep export …`: the bank in the form that another program reads."""
+"""The command `lockstep export`: the question bank for other programs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lockstep.planner.figures import PlanError
 def anki(
     file: Positional[Path], topic: str | None = None, level: str | None = None
 ) -> int:
-    """Write questions and first moves as a deck; import it again to update.
+    """Write questions and first moves as a deck. Import it again to update.
 
-    Anki 2.1.54 or newer reads the file, by File > Import. Notes that an older
-    deck of ours (.apkg) has brought are updated as well.
+    Import the file with File > Import in Anki 2.1.54 or newer. The import also
+    updates notes from Lockstep's older .apkg decks.
 
-    Estimates stay out: what is drawn anew cannot be learned by heart.
+    The deck leaves out estimates, because their numbers change each time.
 
     Args:
-        file: ends in .txt; one that is there is replaced.
-        topic: of the bank, or prompts.
-        level: senior, staff or principal.
+        file: Text file (.txt) to write. An existing file is replaced.
+        topic: Topic of the questions, or prompts.
+        level: Level: senior, staff or principal.
     """
     # Only here: the other commands need no deck.
     from lockstep.practice import deck
@@ -48,7 +48,7 @@ COMMANDS: dict[str, Callable[..., int]] = {"anki": anki}
 
 
 def main(args: list[str]) -> int:
-    """`lockstep export FORM …`; the exit code is 2 for what cannot be done."""
+    """Run `lockstep export FORMAT` and return its exit code."""
     try:
         return tyro.extras.subcommand_cli_from_dict(
             COMMANDS, prog="lockstep export", args=args

@@ -1,4 +1,4 @@
-"""`lockstep lab …`: a starter to fill in, and a grader for it."""
+"""The command `lockstep lab`: starters to fill in, and their graders."""
 
 from collections.abc import Callable
 from json import dumps
@@ -12,15 +12,20 @@ from lockstep.labs.starters import starter
 
 
 def named(number: str) -> Lab:
-    """The lab of that number."""
+    """Return the lab with that number."""
     return exercises.named("lab", number, labs())
 
 
+def own(lab: Lab) -> str:
+    """Return the name of the reader's file."""
+    return f"{lab.name}.py"
+
+
 def listed(json: bool = False) -> int:
-    """All labs.
+    """List all labs.
 
     Args:
-        json: for machines.
+        json: Print JSON.
     """
     found = [
         {"lab": number, "title": lab.title} for number, lab in labs().items()
@@ -29,20 +34,22 @@ def listed(json: bool = False) -> int:
 
 
 def start(number: Positional[str], folder: Positional[Path] = Path()) -> int:
-    """Write a lab's starter.
+    """Write a lab's starter file.
 
     Args:
-        folder: where to; it is made.
+        number: Lab number, as in `lockstep lab list`.
+        folder: Folder for the file, created if necessary.
     """
     lab = named(number)
-    return written(starter(lab), folder / f"{lab.name}.py")
+    return written(starter(lab), folder / own(lab))
 
 
 def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
-    """Write one solution of a lab.
+    """Write a solution of a lab.
 
     Args:
-        folder: where to; it is made.
+        number: Lab number, as in `lockstep lab list`.
+        folder: Folder for the file, created if necessary.
     """
     lab = named(number)
     text = lab.file("solution").read_text("utf-8")
@@ -50,7 +57,7 @@ def solution(number: Positional[str], folder: Positional[Path] = Path()) -> int:
 
 
 def written(text: str, target: Path) -> int:
-    """Write a part of a lab; what is there stays."""
+    """Write a file of a lab, and never overwrite one."""
     exercises.write(target, text)
     print(target)
     return 0
@@ -59,13 +66,15 @@ def written(text: str, target: Path) -> int:
 def grade(
     number: Positional[str], file: Positional[Path], json: bool = False
 ) -> int:
-    """Grade your answer, for yourself: exit code 0 for full marks, 1 for less.
+    """Grade your answer. Exit code 0: full marks. 1: fewer. 2: bad input.
 
     Args:
-        file: with the starter's names.
-        json: for machines.
+        number: Lab number, as in `lockstep lab list`.
+        file: Your file, or its folder.
+        json: Print JSON.
     """
-    report = exercises.graded(named(number), file)
+    lab = named(number)
+    report = exercises.graded(lab, file, own(lab))
     print(dumps(report.as_json()) if json else report)
     return report.exit_code
 
@@ -79,5 +88,5 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 
 def main(args: list[str]) -> int:
-    """`lockstep lab COMMAND …`; the exit code is 2 for what cannot be done."""
+    """Run `lockstep lab COMMAND` and return its exit code, 2 for bad input."""
     return exercises.run("lab", COMMANDS, args)

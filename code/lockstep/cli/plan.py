@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.table import Table
-from tyro.constructors import PrimitiveConstructorSpec
 
+from lockstep.cli import fleet
+from lockstep.cli.fleet import NUMBER
 from lockstep.planner.figures import (
     Figure,
     PlanError,
     decimal,
-    number,
     quantity,
 )
 from lockstep.planner.questions import (
@@ -32,29 +32,22 @@ from lockstep.planner.search import command, search
 Unprefixed = tyro.conf.arg(name="")
 
 
-NUMBER = PrimitiveConstructorSpec(
-    nargs=1,
-    metavar="N",
-    instance_from_str=lambda words: number(words[0]),
-    is_instance=lambda value: isinstance(value, int | float),
-    str_from_instance=lambda value: [f"{value:g}"],
-)
-
-
 @dataclass(frozen=True)
 class Output:
-    """How an answer is printed."""
+    """The form of an answer."""
 
-    json: bool = False  # for machines: base units, one object
-    explain: bool = False  # the way to each figure, line by line
+    json: bool = False  # JSON in base units, as one object.
+    explain: bool = False  # Formula of each figure, step by step.
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How many layouts are printed."""
+    """The layouts to print."""
 
-    best: Annotated[float, NUMBER] = 10  # the fastest ones
-    why_not: bool = False  # those that cannot be, too, each with its reason
+    best: Annotated[float, NUMBER] = 10  # Number of layouts, the fastest first.
+    show_rejected: Annotated[bool, tyro.conf.arg(aliases=["--why-not"])] = (
+        False  # Rejected layouts too, each with its reason.
+    )
 
 
 How = Annotated[Output, Unprefixed]
@@ -68,11 +61,23 @@ def flags(asked: str, inputs: list[tuple[str, Any]]) -> type:
     for name, default in inputs:
         known = default if default is not None else CHOICES.get(name, [0])[0]
         kind = type(known) if isinstance(known, bool | str) else float
-        marks = [tyro.conf.arg(help=about(asked, name) or None)]
+        marks = [tyro.conf.arg(help=explained(asked, name) or None)]
         marks += [NUMBER] if kind is float else []
         rest = [] if default is None else [field(default=default)]
         fields.append((name, Annotated[kind, *marks], *rest))
     return make_dataclass("Inputs", fields, kw_only=True)
+
+
+# Inputs whose choices the browser's page shows in a list.
+LISTED = "hardware", "optimizer", "preset", "trunk"
+
+
+def explained(asked: str, name: str) -> str:
+    """Return the help text of an option, with the names that it takes."""
+    said = about(asked, name)
+    if name in LISTED:
+        said += f". Choose from {', '.join(CHOICES[name])}"
+    return said
 
 
 def question(name: str) -> Callable[..., None]:
@@ -128,7 +133,7 @@ def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
     console.print(f"{len(fit)} layouts fit, {len(refused)} do not\n")
     launch, script, options = command(fit[0][1]).partition(".py")
     console.print(launch + script + options.replace(" --", " \\\n  --"))
-    if pick.why_not:
+    if pick.show_rejected:
         for one in refused:
             console.print(reason(*one))
     if how.explain:
@@ -203,9 +208,18 @@ COMMANDS["search"] = described(
 )
 
 
+def simulating() -> None:
+    """Weeks on a fleet that fails, simulated: `lockstep plan fleet --help`."""
+
+
+COMMANDS["fleet"] = simulating
+
+
 def main(args: list[str]) -> int:
     """`lockstep plan COMMAND …`; the exit code is 2 for what cannot be."""
     try:
+        if args[:1] == ["fleet"]:
+            return fleet.main(args[1:])
         tyro.extras.subcommand_cli_from_dict(
             COMMANDS, prog="lockstep plan", args=args
         )

@@ -1,4 +1,4 @@
-"""`lockstep quiz`: cards in the terminal, each when it is about to be lost."""
+"""The command `lockstep quiz`: spaced repetition in the terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from zlib import crc32
 
 import tyro
@@ -27,7 +27,7 @@ Ask = Callable[[str], str]
 
 
 class Leave(Exception):
-    """Somebody has had enough."""
+    """The reader quits."""
 
 
 def quiz(
@@ -38,21 +38,25 @@ def quiz(
     progress: Path | None = None,
     seed: int | None = None,
     show: str | None = None,
-    take: Path | None = None,
-    give: Path | None = None,
+    take: Annotated[
+        Path | None, tyro.conf.arg(name="import", aliases=["--take"])
+    ] = None,
+    give: Annotated[
+        Path | None, tyro.conf.arg(name="export", aliases=["--give"])
+    ] = None,
 ) -> int:
-    """Ask what is due, then what is new.
+    """Ask the cards that are due, then new cards.
 
     Args:
-        topic: of the bank, or prompts.
-        level: senior, staff or principal; estimates have none.
-        kind: question, prompt, estimate, or one kind of estimate.
-        count: how many cards at most.
-        progress: the file that keeps it; by default in your data folder.
-        seed: of the numbers in estimates.
-        show: print this kind of estimate with its derivation, and ask nothing.
-        take: read progress that this command or the site's cards exported.
-        give: write progress for them to read.
+        topic: Topic of the questions, or prompts.
+        level: Level: senior, staff or principal. Estimates have no level.
+        kind: Kind of card: question, prompt, estimate, or one kind of estimate.
+        count: Maximum number of cards.
+        progress: Progress file. The default is in your data folder.
+        seed: Seed for the numbers in estimates.
+        show: Kind of estimate to print with its derivation, without asking.
+        take: Progress file to import, from this command or the site's cards.
+        give: Progress file to export, for this command or the site's cards.
     """
     console = Console(highlight=False)
     if show:
@@ -71,17 +75,17 @@ def quiz(
         if take:
             newer = known.take(cards.read(take))
             cards.write(path, known)
-            console.print(f"{newer} cards taken from {take}")
+            console.print(f"{newer} cards imported from {take}")
         if give:
             cards.write(give, known)
-            console.print(f"{len(known.cards)} cards written to {give}")
+            console.print(f"{len(known.cards)} cards exported to {give}")
         return 0
     numbers = random.Random(seed)
     return session(console, console.input, some, known, path, count, numbers)
 
 
 def shown(console: Console, kind: str, seed: int) -> int:
-    """Print one estimation question, whole."""
+    """Print one estimate with its answer and derivation."""
     from lockstep.practice.estimates import SEEDS, generate
 
     if not 0 <= seed < SEEDS:
@@ -108,8 +112,8 @@ def session(
     count: int,
     numbers: random.Random,
 ) -> int:
-    """Ask until nothing is due, `count` are answered, or somebody leaves; each
-    grade is on disk before the next card."""
+    """Ask until nothing is due, `count` cards are answered or the reader quits.
+    Each grade is saved before the next card."""
     answered, code = 0, 0
     try:
         while answered < count and (card := coming(some, known)):
@@ -130,7 +134,7 @@ def session(
 
 
 def coming(some: list[Card], known: Progress) -> Card | None:
-    """What has been due for longest, else something new."""
+    """Return the card that has been due longest, or else a new card."""
     now = datetime.now(UTC)
     due = [
         (known.cards[card.id].due, card)

@@ -1,5 +1,6 @@
 """How a trainer is launched, in a file that its owner writes."""
 
+import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 120.0  # seconds that a launch may take
+# In the name of what is renamed once it is a whole checkpoint.
+UNFINISHED = re.compile(
+    r"^[._]|(?<![a-z])te?mp(?![a-z])|partial|incomplete|unfinished", re.I
+)
 
 
 class AdapterError(Exception):
@@ -138,6 +143,8 @@ def told(what: str) -> Iterator[None]:
 
 
 def in_a_folder(run_dir: Path) -> list[Path]:
-    """What lies in `RUN/checkpoints`, oldest first."""
-    found = (run_dir / "checkpoints").glob("*")
+    """What lies in `RUN/checkpoints`, oldest first, without what is called
+    unfinished."""
+    every = (run_dir / "checkpoints").glob("*")
+    found = [path for path in every if not UNFINISHED.search(path.name)]
     return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))

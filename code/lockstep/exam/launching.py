@@ -61,7 +61,7 @@ class Step(NamedTuple):
     scale: float | None  # of the gradient scaler
     skips: int = 0  # steps that the scaler skipped just before this one
     earlier: int = 0  # the same, in the launch that this one's goes on from
-    passes: tuple[int, ...] = ()  # samples in each of its forward passes
+    passes: tuple[int, ...] = ()  # distinct samples in each forward pass
     left: dict[str, Any] | None = None  # digests of what else came out
     scaler: dict[str, Any] | None = None  # the gradient scaler's whole state
 

@@ -78,7 +78,7 @@ class Observer:
         self.model, self.optimizer = model, optimizer
         self.ids, self.states = ids, states
         self.pending: list[int] = []  # trained on, but in no step yet
-        self.passes: list[int] = []  # how many of them in each forward pass
+        self.passes: list[int] = []  # distinct samples in each forward pass
         self.pause = 0  # before this forward pass of a step, tell and wait
         self.before: dict[str, Any] = {}
         self.entering: dict[str, Any] = {}
@@ -128,9 +128,9 @@ class Observer:
         if self.pause == len(self.passes) + 1:
             self.pause = 0
             self.ask({"event": "paused", "rank": who()[0]})
-        before = len(self.pending)
-        self.pending += [int(i) for i in self.ids(*args, **kwargs)]
-        self.passes.append(len(self.pending) - before)
+        ids = [int(i) for i in self.ids(*args, **kwargs)]
+        self.pending += ids
+        self.passes.append(len({*ids}))
         self.random = random_states()
 
     def on_output(self, module: nn.Module, *_: Any) -> None:

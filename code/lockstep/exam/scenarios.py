@@ -277,7 +277,7 @@ def twice(b: Bench) -> Verdicts:
         return {"two-restarts": Verdict("not applicable", why)}
     was = b.undisturbed(save_every=2)  # where saving may draw random numbers
     first = b.begun(Act(EPOCH + 3, "kill"), save_every=2)
-    second = b.run(Act(3, "kill"), save_every=2)  # it has saved once
+    second = b.run(Act(4, "kill"), save_every=2)  # it has saved once
     third = b.run(save_every=2)
     ends = [first, second, third]
     verdict, (one, two) = same_end(b, was, ends, 1), lineage(*ends).starts

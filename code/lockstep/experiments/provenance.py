@@ -50,7 +50,7 @@ def revision(folder: Path) -> str:
     commit = git("describe", "--always", "--abbrev=12")
     if not commit:
         return "unknown"  # not a checkout
-    results = [f":(exclude,top)*.{kind}" for kind in ("json", "md")]
+    results = [f":(exclude,top)*.{kind}" for kind in ("json", "jsonl", "md")]
     changed = git("diff", "--name-only", "HEAD", "--", ":(top)", *results)
     return f"{commit}-dirty" if changed else commit
 

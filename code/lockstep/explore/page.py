@@ -26,8 +26,13 @@ def module(name: str):  # type: ignore[no-untyped-def]
     return getattr(__import__(f"lockstep.explore.{name}").explore, name)
 
 
-def figure(name: str) -> str:
-    """The default, with its form, as HTML that needs no script."""
+def figure(name: str, folded: bool = False) -> str:
+    """Return the default drawing with its form, as HTML that needs no script.
+
+    Args:
+        folded: show only the scenes at first, and load no Python before the
+            reader changes something: for a page that begins with the drawing.
+    """
     one = module(name)
     values = read(one.SETTINGS, "")
     scene = one.draw(values)
@@ -37,12 +42,19 @@ def figure(name: str) -> str:
         for key, label, text in one.SCENES
     )
     controls = "".join(_control(name, each, values) for each in one.SETTINGS)
+    lazy = ""
+    if folded:
+        lazy = " data-lazy"
+        controls = (
+            "<details><summary>Change the settings</summary>"
+            f"{controls}</details>"
+        )
     return (
-        f'<figure class="explore" id="{name}" data-name="{name}">'
-        f'<form class="explore-form">{controls}'
-        f'<p class="explore-scenes">{scenes}</p></form>'
+        f'<figure class="explore" id="{name}" data-name="{name}"{lazy}>'
         f'<div class="explore-drawing">{_drawings(name, one, scene)}</div>'
         f'<dl class="explore-numbers">{_numbers(scene)}</dl>'
+        f'<form class="explore-form"><p class="explore-scenes">{scenes}</p>'
+        f"{controls}</form>"
         f'<figcaption class="explore-told" aria-live="polite">'
         f"{escaped(scene.told)}</figcaption></figure>"
     )

@@ -18,7 +18,7 @@ SAVES = 3  # steps from one checkpoint to the next
 SETTINGS = [
     Choice(
         "sampler",
-        "What is saved of the data's order",
+        "What the checkpoint keeps of the data order",
         [
             ("drawn", "how many samples were drawn"),
             ("epoch", "the epoch (DistributedSampler)"),
@@ -34,7 +34,7 @@ SETTINGS = [
 SCENES = [
     ("never", "Samples skipped", ""),
     ("twice", "Samples repeated", "sampler:epoch"),
-    ("moved", "Another number of GPUs", "sampler:loader,ranks:4"),
+    ("moved", "A different number of GPUs", "sampler:loader,ranks:4"),
     ("exact", "Nothing lost", "sampler:position,ranks:4"),
 ]
 
@@ -70,11 +70,11 @@ def times(values: dict) -> list:
 KIND = ["never", "once", "twice"]
 
 
-def _goes_on(at: int) -> str:
-    """Where the second launch begins."""
+def _resumes(at: int) -> str:
+    """Say where the second launch begins."""
     if at == STEPS * STEP:
         return "takes the epoch for finished"
-    return f"goes on at sample {at + 1}"
+    return f"resumes at sample {at + 1}"
 
 
 def draw(values: dict) -> Scene:
@@ -99,12 +99,12 @@ def draw(values: dict) -> Scene:
         ("steps of work lost", str(values["kill"] - step)),
     ]
     told = (
-        f"Of {len(counts)} samples of the epoch {once} are trained on once,"
+        f"Of the epoch's {len(counts)} samples, {once} are trained on once,"
         f" {twice} twice and {never} never. The second launch has the weights"
-        f" of step {step}, and {_goes_on(resumes_at(values))}."
+        f" of step {step}, and {_resumes(resumes_at(values))}."
         if step
-        else "There is no checkpoint yet, so the second launch begins anew and"
-        " nothing is lost but time."
+        else "There is no checkpoint yet, so the second launch starts over and"
+        " loses only time."
     )
     panels = [Lanes("The epoch's samples, eight to a step", rows)]
     return Scene(panels, STEP, lambda at: str(round(at)), numbers, told)

@@ -73,11 +73,14 @@ class Canvas:
             yield x
             x += wide + gap
 
-    def svg(self, attributes: str, described: str = "") -> str:
+    def svg(
+        self, attributes: str, described: str = "", role: str = "img"
+    ) -> str:
         """Return the whole drawing.
 
         Args:
             described: elements that say what it shows.
+            role: img, or group for a drawing that has links.
         """
         family = self.family
         patterns = "".join(
@@ -88,7 +91,7 @@ class Canvas:
             for kind in self.used
         )
         return (
-            f'<svg viewBox="0 0 {self.width} {place(self.y)}" role="img"'
+            f'<svg viewBox="0 0 {self.width} {place(self.y)}" role="{role}"'
             f' font-size="{FONT}" {attributes}>{described}'
             f"<defs>{patterns}</defs>{''.join(self.parts)}</svg>"
         )

@@ -55,7 +55,7 @@ SECONDS = Formula(
 # Within the node by one ring, then each rank with its likes in other nodes:
 # reduced on the way there, gathered on the way back.
 WAYS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
-HIERARCHY = "Jia et al. 2018, section 4.2 (hierarchical all-reduce)"
+HIERARCHY = "Horovod, pull request 411 (hierarchical all-reduce)"
 HIERARCHICAL = [
     Formula(
         "node_bytes",

@@ -22,95 +22,114 @@ from .presets import PRESETS, preset
 from .seconds import KERNELS, PRECISIONS
 
 HELP = {
-    "preset": "a published model; what is given besides takes its values'"
-    " place",
-    "kv_heads": "0: as many as heads",
-    "head_dim": "0: hidden / heads",
-    "ffn": "width of the MLP; 0: 4 hidden",
-    "positions": "learned ones; none with rotary embeddings",
-    "gated_mlp": "three matrices in place of two",
-    "layer_norm": "in place of RMS norm",
-    "experts": "of a layer; 0: one plain MLP",
-    "expert_ffn": "0: ffn",
-    "dense_layers": "the first ones, which have no experts",
-    "trunk": "a published model's; what is given besides takes its values'"
-    " place",
-    "residues": "of the protein, or tokens of the complex",
-    "rows": "ranks that split the rows of the pair representation",
-    "columns": "ranks that split its columns",
-    "channels": "of a pair",
-    "pair_bias": "in the linear layers on pairs, but not of q, k and v",
-    "gated_transition": "three matrices in place of two",
-    "sequences": "rows of the MSA; 0: none",
-    "single_channels": "of the single representation; 0: none",
-    "attention": "what becomes of scores: scores keeps them, chunks computes"
-    " them again, fused never has them",
-    "bytes_activation": "of a number",
-    "params": "of the whole model; of experts, those that a token goes through",
-    "dp": "ranks of data parallelism",
-    "shard": "ranks that share a copy (hybrid sharding); 0: all of dp",
-    "zero_stage": "0 shards nothing, 1 the optimizer, 2 gradients too, 3 all",
-    "optimizer": "in place of the three numbers of bytes",
-    "bytes_parameter": "of a parameter",
-    "bytes_gradient": "of a parameter's gradient",
-    "bytes_optimizer": "that the optimizer keeps of a parameter; 12 is Adam"
-    " with a master copy",
-    "tp": "ranks of tensor parallelism",
-    "cp": "ranks of context parallelism",
-    "pp": "stages of the pipeline",
-    "ep": "ranks that share the experts",
-    "context": "how attention goes round: ring or ulysses",
-    "sequence": "tokens of a sequence",
-    "global_batch": "sequences in a step",
-    "micro_batch": "sequences in a micro-batch",
-    "sequence_parallel": "splits by tp what tensor parallelism leaves whole",
-    "recompute": "what the backward pass computes again",
-    "op": "all_reduce, reduce_scatter, all_gather, all_to_all or broadcast",
-    "bytes": "the size column of nccl-tests: of the whole buffer",
-    "algorithm": "ring, tree or hierarchical",
-    "bandwidth": "bytes per second that a rank sends at most",
-    "latency": "seconds of one hop",
-    "node_bandwidth": "bytes a second that a rank achieves within its node,"
-    " one way",
-    "network_bandwidth": "bytes a second that a rank achieves between nodes,"
-    " one way",
-    "node_latency": "seconds of one hop within a node",
-    "schedule": "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zbv or dualpipev",
-    "virtual_stages": "parts of the model that a rank holds",
-    "tokens": "of the whole run",
-    "peak_flops": "a second, of one GPU, as its data sheet has it",
-    "tokens_per_second": "of the whole job",
-    "count_embeddings": "6 N with N all parameters; else without the tables",
-    "count_attention": "the products of queries, keys and values too",
-    "hardware": "fills in what is 0: its peak, memory and bandwidths",
-    "memory": "bytes of one GPU",
-    "bucket_copies": "DDP's buckets beside the gradients, which"
-    " gradient_as_bucket_view spares",
-    "memory_bandwidth": "bytes a second that a GPU reads from its memory",
-    "efficiency": "share of the peak that computing reaches; 0: by the model of"
-    " a layer's time",
-    "overlap": "share of computing that hides communication; 0: by the model",
-    "precision": "format of the layers' matrix products: bf16, fp8 or fp4;"
-    " empty: the one that the peak belongs to",
-    "kernels": "torch or fused (Transformer Engine, Megatron-LM); empty: torch,"
-    " if a parameter's state has no second copy in 32 bits",
-    "loss": "what the loss keeps of a logit: eager 12 bytes, fused 6, chunked"
-    " none; empty: eager with PyTorch's kernels, else fused",
-    "causal": "attention skips the half above the diagonal",
-    "expert_tp": "ranks that split one expert; 0: tp, if ep divides dp, else 1",
-    "whiteboard": "computes as the chapters do: 60 % of the peak, 80 % of"
-    " computing hides communication, no memory for the system",
-    "context_memory": "bytes of CUDA's context",
-    "group_memory": "bytes of NCCL's buffers, for each kind of parallelism",
-    "fragmented": "share of passing memory that the allocator holds in pieces",
-    "reduce_each": "reduces gradients in each of a pipeline's micro-batches",
-    "price_gpu_hour": "of one GPU, in any currency",
-    "watts_gpu": "drawn by one GPU and its share of the host",
-    "pue": "power of the building over power of its machines",
-    "gpu_mtbf_hours": "mean time between failures of one GPU and its share",
-    "save_seconds": "that a checkpoint stops the job",
-    "restart_seconds": "from a failure to the first new step",
-    "save_every_seconds": "0: as often as Daly's formula says",
+    "preset": "Published model. Other options replace its values",
+    "layers": "Number of layers",
+    "hidden": "Width of the residual stream",
+    "heads": "Attention heads",
+    "vocab": "Vocabulary size",
+    "kv_heads": "Heads of keys and values; 0: as many as heads",
+    "head_dim": "Width of a head; 0: hidden / heads",
+    "ffn": "Width of the MLP; 0: 4 hidden",
+    "positions": "Learned positions; 0 with rotary embeddings",
+    "gated_mlp": "Gated MLP with three matrices instead of two",
+    "tied_embeddings": "One table for the embedding and the output layer",
+    "bias": "Biases in all linear layers",
+    "layer_norm": "Layer norm instead of RMS norm",
+    "experts": "Experts per layer; 0: one dense MLP",
+    "experts_per_token": "Experts that each token is routed to",
+    "shared_experts": "Experts that every token passes through",
+    "expert_ffn": "Width of an expert; 0: ffn",
+    "dense_layers": "First layers, which have no experts",
+    "trunk": "Published folding trunk. Other options replace its values",
+    "residues": "Residues of the protein, or tokens of the complex",
+    "rows": "Ranks that split the rows of the pair representation",
+    "columns": "Ranks that split its columns",
+    "channels": "Channels of the pair representation",
+    "pair_bias": "Biases in the linear layers on pairs, except q, k and v",
+    "gated_transition": "Gated transition with three matrices instead of two",
+    "sequences": "Rows of the MSA; 0: no MSA",
+    "single_channels": "Channels of the single representation; 0: none",
+    "attention": "Handling of attention scores: scores keeps them, chunks"
+    " recomputes them, fused never stores them",
+    "bytes_activation": "Bytes per number of an activation",
+    "params": "Parameters of the whole model; with experts, those that a token"
+    " passes through",
+    "dp": "Ranks of data parallelism",
+    "shard": "Ranks that share one copy (hybrid sharding); 0: all of dp",
+    "zero_stage": "ZeRO stage: 0 shards nothing, 1 the optimizer, 2 also"
+    " gradients, 3 everything",
+    "optimizer": "Optimizer, instead of the three numbers of bytes",
+    "bytes_parameter": "Bytes per parameter for the weights",
+    "bytes_gradient": "Bytes per parameter for the gradients",
+    "bytes_optimizer": "Bytes per parameter for the optimizer; 12 is Adam with"
+    " a master copy",
+    "gpus": "Number of GPUs",
+    "gpus_per_node": "GPUs in a node",
+    "tp": "Ranks of tensor parallelism",
+    "cp": "Ranks of context parallelism",
+    "pp": "Stages of the pipeline",
+    "ep": "Ranks that share the experts",
+    "context": "Context parallelism: ring or ulysses",
+    "sequence": "Tokens per sequence",
+    "global_batch": "Sequences per step",
+    "micro_batch": "Sequences per micro-batch",
+    "sequence_parallel": "Sequence parallelism: tp also splits the parts that"
+    " tensor parallelism leaves whole",
+    "recompute": "Activations that the backward pass recomputes",
+    "op": "Collective: all_reduce, reduce_scatter, all_gather, all_to_all or"
+    " broadcast",
+    "ranks": "Ranks in the group",
+    "bytes": "Bytes of the whole buffer, the size column of nccl-tests",
+    "algorithm": "Algorithm: ring, tree or hierarchical",
+    "bandwidth": "Bytes per second that a rank can send",
+    "latency": "Seconds per hop",
+    "node_bandwidth": "Bytes per second, one way, that a rank achieves within"
+    " its node",
+    "network_bandwidth": "Bytes per second, one way, that a rank achieves"
+    " between nodes",
+    "node_latency": "Seconds per hop within a node",
+    "stages": "Stages of the pipeline",
+    "microbatches": "Micro-batches per step",
+    "schedule": "Pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2,"
+    " zbv or dualpipev",
+    "virtual_stages": "Parts of the model on each rank",
+    "tokens": "Tokens of the whole run",
+    "peak_flops": "Peak operations per second of one GPU, from its data sheet",
+    "tokens_per_second": "Tokens per second of the whole job",
+    "count_embeddings": "Count the embedding tables in 6 N",
+    "count_attention": "Count the products of queries, keys and values",
+    "hardware": "Accelerator, which sets the peak, memory and bandwidths that"
+    " are 0",
+    "memory": "Bytes of memory per GPU",
+    "bucket_copies": "DDP's buckets in addition to the gradients, without"
+    " gradient_as_bucket_view",
+    "memory_bandwidth": "Bytes per second that a GPU reads from its memory",
+    "efficiency": "Share of the peak that computing reaches; 0: from the model"
+    " of a layer's time",
+    "overlap": "Share of computing that overlaps communication; 0: from the"
+    " model",
+    "precision": "Format of the layers' matmuls: bf16, fp8 or fp4; empty: the"
+    " format that the peak belongs to",
+    "kernels": "Kernels: torch or fused (Transformer Engine, Megatron-LM);"
+    " empty: torch, unless the optimizer keeps a 32-bit copy",
+    "loss": "Loss: eager keeps 12 bytes per logit, fused 6, chunked 0; empty:"
+    " eager with PyTorch's kernels, else fused",
+    "causal": "Causal attention, which skips the half above the diagonal",
+    "expert_tp": "Ranks that split one expert; 0: tp if ep divides dp, else 1",
+    "reduce_each": "Reduce gradients in each micro-batch of a pipeline",
+    "fragmented": "Share of the transient memory that the allocator fragments",
+    "context_memory": "Bytes of CUDA's context",
+    "group_memory": "Bytes of NCCL's buffers per kind of parallelism",
+    "whiteboard": "Compute as the chapters do: 60 % of the peak, 80 % of"
+    " computing overlaps communication, no memory for the system",
+    "price_gpu_hour": "Price of one GPU hour, in any currency",
+    "watts_gpu": "Watts of one GPU and its share of the host",
+    "pue": "Power of the building divided by the power of its machines",
+    "gpu_mtbf_hours": "Mean hours between failures of one GPU and its share of"
+    " the host",
+    "save_seconds": "Seconds that each checkpoint blocks training",
+    "restart_seconds": "Seconds from a failure to the first new step",
+    "save_every_seconds": "Seconds between checkpoints; 0: Daly's formula",
 }
 CHOICES: dict = {
     "precision": ("",) + PRECISIONS,
@@ -141,7 +160,7 @@ def choices(question: str, name: str) -> tuple:
 
 
 def about(question: str, name: str) -> str:
-    """What an input is, for somebody who asks this question."""
+    """Return the help text of an input of a question."""
     said = HELP.get(name, "")
     if name == "recompute":
         said += ": " + ", ".join(choices(question, name))

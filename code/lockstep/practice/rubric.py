@@ -100,14 +100,17 @@ def _link(target: str) -> str:
 
 def tables(rubric: Rubric) -> str:
     """Both tables in Markdown, as sections that the page includes."""
-    rows = ["| stage | what is asked | of 45 min | of 60 min |"]
+    rows = ["| stage | question | of 45 min | of 60 min |"]
     rows.append("|---|---|--:|--:|")
     for stage in rubric.stages:
         rows.append(
             f"| {stage.id} | {stage.question} | {stage.minutes[45]}"
             f" | {stage.minutes[60]} |"
         )
-    lines = ["| line, and who earns a 2 | 0 | 1 | 2 |", "|---|---|---|---|"]
+    lines = [
+        "| line, and level that needs a 2 | 0 | 1 | 2 |",
+        "|---|---|---|---|",
+    ]
     for line in rubric.lines:
         name = f"[{line.name}]({_link(line.links[0])})"
         cells = [f"{line.stage}: {name}, {line.level}", *line.marks]

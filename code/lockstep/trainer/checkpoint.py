@@ -1,4 +1,4 @@
-"""What survives: a checkpoint is published whole, or it does not exist."""
+"""Checkpoints: each is published whole, or it does not exist."""
 
 import hashlib
 import json
@@ -24,11 +24,11 @@ Manifest = dict[str, Any]
 
 
 class Writer:
-    """Writes whole tensors, one file each, and waits until they are on the
-    disk. A room may write other files, or later; what is published, and that
-    it is, is decided below."""
+    """A writer of whole tensors, which waits until its files are on the disk.
+    An extension may write other files, or write later; the functions below
+    decide whether to publish them."""
 
-    group: dist.ProcessGroup | None = None  # the default one
+    group: dist.ProcessGroup | None = None  # the default group
 
     def save(self, r: Replica, manifest: Manifest, leaving: bool) -> None:
         """Publish the state of this moment. All ranks call it."""
@@ -37,8 +37,8 @@ class Writer:
 
     def finish(self, cfg: TrainConfig, manifest: Manifest,
                state: dict[str, Any], leaving: bool) -> None:
-        """Write `state`, publish, and say so. What one rank cannot write is
-        published by none, and training goes on, unless it is `leaving`."""
+        """Write `state`, publish it, emit an event. If any rank's write fails,
+        nothing is published and training continues, unless it is `leaving`."""
         step, tmp = manifest["step"], cfg.run_dir / "checkpoints" / "tmp"
         begun, wrote = perf_counter(), [Manifest()] * dist.get_world_size()
         try:
@@ -64,7 +64,7 @@ class Writer:
 
     # --8<-- [start:writes]
     def state(self, r: Replica) -> dict[str, Any]:
-        """What this rank is to write, by file name; no copy."""
+        """Return this rank's state by file name, without a copy."""
         own = {f"rank-{r.me.rank}.pt": rng_state()}
         whole = {"model.safetensors": r.strategy.full_state(r.strategy.module),
                  "optimizer.pt": r.strategy.full_state(r.optimizer),
@@ -72,12 +72,12 @@ class Writer:
         return own | whole if r.me.rank == 0 else own
 
     def write(self, folder: Path, state: dict[str, Any]) -> Manifest:
-        """What was written, by file name: size and digest."""
+        """Write `state`; return each file's size and digest by name."""
         return {name: write_file(folder / name, packed(value, name))
                 for name, value in state.items()}
 
     def load(self, r: Replica, folder: Path) -> None:
-        """Model, optimizer and scaler, as `state` found them."""
+        """Load model, optimizer and scaler as `state` returned them."""
         weights = safetensors.torch.load_file(folder / "model.safetensors")
         r.strategy.load(r.strategy.module, weights)
         r.strategy.load(r.optimizer, unpacked(folder / "optimizer.pt"))
@@ -86,14 +86,14 @@ class Writer:
 
 # --8<-- [end:writes]
 def fresh(folder: Path) -> None:
-    """Make `folder` anew, whatever an earlier try left there."""
+    """Create an empty `folder`; remove the files of an earlier attempt."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(exist_ok=True)  # but never a run that has vanished
+    folder.parent.mkdir(exist_ok=True)  # but never recreate a deleted run
     folder.mkdir()
 
 
 def write_file(path: Path, data: bytes) -> Manifest:
-    """When it returns, the bytes are on the disk."""
+    """Write `data`, wait for the disk, and return its size and digest."""
     with phase("write"):
         path.write_bytes(data)
     with phase("fsync"):
@@ -108,25 +108,25 @@ def sync(path: Path) -> None:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, which need not fit into memory."""
+    """Return the SHA-256 of a file, which may exceed memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def publish(cfg: TrainConfig, tmp: Path, manifest: Manifest) -> Manifest:
-    """Seal, sync and rename `tmp`; then drop what is too old to keep."""
+    """Seal, sync and rename `tmp`; then delete checkpoints too old to keep."""
     manifest["sha256"] = seal(manifest)
     with phase("manifest"):
         write_file(tmp / "manifest.json", json.dumps(manifest).encode())
         sync(tmp)
     root, name = tmp.parent, f"step-{manifest['step']:08d}"
-    if any(root.glob(f"*{name}*")):  # a name is never used twice
+    if any(root.glob(f"*{name}*")):  # names are never reused
         name += f"-a{manifest['attempt']}"
     with phase("rename"):
         tmp.rename(root / name)
         sync(root)
     with phase("prune"):
-        verify(root / name)  # only while this one is good may another go
+        verify(root / name)  # delete others only while this one is good
         for old in published(root)[cfg.keep_checkpoints :]:
             shutil.rmtree(old.rename(tmp))
     size = sum(file["bytes"] for file in manifest["files"].values())
@@ -134,20 +134,20 @@ def publish(cfg: TrainConfig, tmp: Path, manifest: Manifest) -> Manifest:
 
 
 def seal(manifest: Manifest) -> str:
-    """The digest of all that a manifest says, but for the digest itself."""
+    """Return the digest of a manifest without its own digest."""
     body = {k: v for k, v in manifest.items() if k != "sha256"}
     return hashlib.sha256(json.dumps(body).encode()).hexdigest()
 
 
 def published(root: Path) -> list[Path]:
-    """Checkpoints, the newest step and attempt first."""
+    """Return the checkpoints, newest step and attempt first."""
     return sorted(root.glob("step-*"), reverse=True,
                   key=lambda path: (path.name[:13], len(path.name), path.name))
 
 
 def verify(path: Path) -> Manifest:
-    """The manifest of a checkpoint that is, byte for byte, what was published;
-    anything else raises OSError, LookupError, TypeError or ValueError."""
+    """Return the manifest of a checkpoint if all its bytes are as published;
+    otherwise raise OSError, LookupError, TypeError or ValueError."""
     manifest = json.loads((path / "manifest.json").read_bytes())
     if any(file.is_symlink() for file in (path, *path.iterdir())):
         raise ValueError("it is, or it holds, a link to somewhere else")
@@ -160,8 +160,8 @@ def verify(path: Path) -> Manifest:
 
 
 def restore(r: Replica, belongs: Manifest, writer: Writer) -> Manifest | None:
-    """Load the newest good checkpoint, the same on all ranks; its manifest.
-    ConfigError, if it does not belong to the run that `belongs` describes."""
+    """Load the same newest good checkpoint on all ranks; return its manifest.
+    ConfigError, if it doesn't belong to the run that `belongs` describes."""
     root = r.cfg.run_dir / "checkpoints"
     if not (found := on_rank0(lambda: newest_good(root, belongs))):
         return None
@@ -169,15 +169,15 @@ def restore(r: Replica, belongs: Manifest, writer: Writer) -> Manifest | None:
     writer.load(r, folder)
     if manifest["world_size"] == r.me.world_size:
         set_rng_state(unpacked(folder / f"rank-{r.me.rank}.pt"))
-    else:  # other ranks, other states: a function of (seed, rank, step)
+    else:  # a different world size: derive from (seed, rank, step)
         seed_rank(*(key := (r.cfg.seed, r.me.rank, manifest["step"])))
         emit("random_state_derived", key=key, saved=manifest["world_size"])
     return manifest | {"checkpoint": folder.name}
 
 
 def newest_good(root: Path, belongs: Manifest) -> tuple[Path, Manifest] | None:
-    """Sets aside what is damaged, and what another run left above it.
-    ConfigError, where there is none but of another run."""
+    """Find the newest good checkpoint; set aside newer damaged or foreign ones.
+    ConfigError, if only checkpoints of other runs are good."""
     foreign: dict[Path, ConfigError] = {}
     for path in published(root):
         try:
@@ -198,13 +198,13 @@ def newest_good(root: Path, belongs: Manifest) -> tuple[Path, Manifest] | None:
 
 
 def set_aside(path: Path, why: Exception) -> None:
-    """No later launch finds it; a person may."""
+    """Rename a checkpoint so that later launches skip it, but keep it."""
     path.rename(path.with_name(f"damaged-{path.name}"))
     emit("checkpoint_damaged", checkpoint=path.name, reason=str(why))
 
 
 def packed(value: Any, name: str = "") -> bytes:
-    """As a file of that name: safetensors, or what `unpacked` reads."""
+    """Return the bytes of file `name`: safetensors, or torch's format."""
     if name.endswith(".safetensors"):
         return safetensors.torch.save(value)
     torch.save(value, buffer := BytesIO())
@@ -212,12 +212,12 @@ def packed(value: Any, name: str = "") -> bytes:
 
 
 def unpacked(path: Path) -> Any:
-    """Tensors and plain data on the CPU; nothing in the file is executed."""
+    """Load tensors and plain data on the CPU; execute nothing in the file."""
     return torch.load(path, "cpu", weights_only=True)
 
 
 def seed_rank(*key: int) -> None:
-    """Seed Python, NumPy and torch from `key`: unlike on every rank."""
+    """Seed Python, NumPy and torch from `key`, which differs by rank."""
     python, numpy, both = np.random.SeedSequence(key).generate_state(3)
     random.seed(int(python))
     np.random.seed(numpy)
@@ -225,7 +225,7 @@ def seed_rank(*key: int) -> None:
 
 
 def rng_state() -> list[Any]:
-    """Python's, NumPy's, torch's and this rank's GPU's, as plain data."""
+    """Return the RNG states of Python, NumPy, torch and this rank's GPU."""
     numpy = np.random.get_state(legacy=False)
     numpy["state"]["key"] = numpy["state"]["key"].tolist()
     gpu = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
@@ -233,7 +233,7 @@ def rng_state() -> list[Any]:
 
 
 def set_rng_state(state: list[Any]) -> None:
-    """The inverse of `rng_state`."""
+    """Restore the states that `rng_state` returned."""
     random.setstate(state[0])
     np.random.set_state(state[1])
     torch.set_rng_state(state[2])
@@ -242,7 +242,7 @@ def set_rng_state(state: list[Any]) -> None:
 
 
 def weights_sha256(weights: dict[str, torch.Tensor]) -> str:
-    """Over names in order, dtype, shape and little-endian bytes."""
+    """Hash names in order, dtypes, shapes and little-endian bytes."""
     digest = hashlib.sha256()
     for name, tensor in weights.items():
         digest.update(f"{name} {tensor.dtype} {[*tensor.shape]}".encode())

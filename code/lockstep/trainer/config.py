@@ -1,4 +1,4 @@
-"""What a run is: settings that check themselves, and the run's identity."""
+"""Settings of a run, which validate themselves, and the run's identity."""
 
 import hashlib
 import json
@@ -18,12 +18,12 @@ OF_A_LAUNCH = {
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the message says what can."""
+    """A setting that cannot be used; the message says how to fix it."""
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run; each field is a flag of the command line."""
+    """One training run; each field is a command-line flag."""
 
     run_dir: Path
     dataset: Literal["digits", "toy"] = "digits"
@@ -31,7 +31,7 @@ class TrainConfig:
     seed: int = 0
     global_batch_size: int | None = None  # micro x accumulation x ranks
     micro_batch_size: int = 32
-    grad_accum_steps: int | None = None  # what the batch needs
+    grad_accum_steps: int | None = None  # derived from the batch
     max_epochs: int | None = None  # 20, unless --max-steps
     max_steps: int | None = None
     stop_at_step: int | None = None  # save and leave early
@@ -63,18 +63,18 @@ class TrainConfig:
             object.__setattr__(self, "max_epochs", 20)
 
     def identity(self) -> dict[str, Any]:
-        """The settings that decide the training, by name."""
+        """Return the settings that decide the training, by name."""
         return {k: v for k, v in vars(self).items() if k not in OF_A_LAUNCH}
 
     def digest(self) -> str:
-        """SHA-256 of the identity: equal in every process, on every rank."""
+        """Return the identity's SHA-256, which is equal in every process."""
         text = json.dumps(self.identity(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def for_launch(self, world: int, began: dict[str, Any]) -> "TrainConfig":
-        """This run on `world` ranks, its batch arithmetic filled in. `began` is
-        the identity that the first launch wrote down, or {}; what contradicts
-        it raises ConfigError, with the setting that would not."""
+        """Return the settings for `world` ranks, with batch and accumulation.
+        `began` is the identity that the first launch saved, or {}; a setting
+        that contradicts it raises ConfigError, which says how to fix it."""
         micro, accum = self.micro_batch_size, self.grad_accum_steps
         batch = self.global_batch_size or began.get("global_batch_size")
         batch = batch or micro * (accum or 1) * world
@@ -96,13 +96,13 @@ class TrainConfig:
 
 
 def refuse(name: str, value: Any, accepted: str) -> NoReturn:
-    """Raise ConfigError in the words of the command line."""
+    """Raise a ConfigError that names the command-line flag."""
     flag = "--" + name.replace("_", "-")
     raise ConfigError(f"{flag} is {value!r}; it must be {accepted}")
 
 
 def require_same(now: dict[str, Any], began: dict[str, Any]) -> None:
-    """Raise ConfigError for the first setting that is not as it began."""
+    """Raise ConfigError for the first setting that differs from `began`."""
     for name, was in began.items():
         if now.get(name) != was:
             refuse(name, now.get(name), f"{was!r}, as when this run began")

@@ -18,10 +18,10 @@ Batch = tuple[Tensor, Tensor, Tensor]  # ids (m,), inputs, targets (m, ...)
 class Samples:
     """Labeled samples, fetched a micro-batch at a time.
 
-    Whatever a task trains on offers the same three: `len()`; `[epochs, ids]`,
-    int64 (m,) each, m >= 0, which gives a Batch; and a `fingerprint` that
-    changes when any sample does. What is random in a sample is a function of
-    (seed, epoch, id)."""
+    A task's data must offer the same three: `len()`; `[epochs, ids]`, int64
+    (m,) each, m >= 0, which returns a Batch; and a `fingerprint` that changes
+    when any sample changes. A sample's randomness is a function of (seed,
+    epoch, id)."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray, cfg: TrainConfig) -> None:
         self.x, self.y, self.cfg = torch.tensor(x).float(), torch.tensor(y), cfg
@@ -40,7 +40,7 @@ class Samples:
 
 def uniform(seed: int, epochs: np.ndarray, ids: np.ndarray,
             k: int) -> np.ndarray:
-    """(m, k) values in [0, 1), a function of (seed, epoch, sample id) alone:
+    """Return (m, k) values in [0, 1), which depend on (seed, epoch, id) alone:
     no rank, worker, prefetch or restart can change them."""
     z = mix(np.full(len(ids), seed, np.uint64)) ^ epochs.astype(np.uint64)
     z = mix(mix(z) ^ ids.astype(np.uint64))[:, None]
@@ -48,13 +48,13 @@ def uniform(seed: int, epochs: np.ndarray, ids: np.ndarray,
 
 
 def load_dataset(cfg: TrainConfig) -> tuple[Samples, Samples]:
-    """The training part and the held-out fifth, alike in every process."""
+    """Return the training part and the held-out fifth, equal on all ranks."""
     rng = np.random.default_rng(0)
     if cfg.dataset == "digits":
         from sklearn.datasets import load_digits
         x, y = load_digits(return_X_y=True)
         x = x / 16
-    else:  # labels that can be learned: a linear teacher's
+    else:  # a linear teacher's labels can be learned
         x = rng.normal(size=(5000, 32))
         y = (x @ rng.normal(size=(32, 4))).argmax(axis=1)
     a, b = np.split(rng.permutation(len(y)), [len(y) * 4 // 5])
@@ -64,10 +64,10 @@ def load_dataset(cfg: TrainConfig) -> tuple[Samples, Samples]:
 
 def shares(cfg: TrainConfig, me: Process, n: int, position: int,
            end: int) -> Iterator[np.ndarray]:
-    """This rank's micro-batches, each (epochs, ids), from `position` to `end`.
+    """Yield this rank's micro-batches (epochs, ids), `position` to `end`.
 
-    Rank r takes batch[r::world]. A short last batch is cut into as many
-    micro-batches as the others, the last of them short or empty."""
+    Rank r takes batch[r::world]. A short last batch has as many micro-batches
+    as a full batch; the last micro-batches may be short or empty."""
     order, batch = GlobalOrder(n, cfg.seed), cfg.global_batch_size or 1
     block = batch * max(1, BLOCK * me.world_size // batch)
     for start in range(position, end, block):

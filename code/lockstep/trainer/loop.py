@@ -18,9 +18,9 @@ from .telemetry import emit, observers
 
 def build(cfg: TrainConfig, me: Process, task: Task,
           strategy: DataParallel) -> Replica:
-    """A replica as every launch begins with it. After its first backward pass
-    DDP lays out its buckets anew, which changes the order of additions; one
-    discarded pass makes all launches alike."""
+    """Build the replica that every launch begins with. After its first backward
+    pass DDP rearranges its buckets, which changes the order of additions; one
+    discarded pass makes this order the same in all launches."""
     model = strategy.wrap(task.model, me.device)
     optimizer = torch.optim.AdamW(
         model.parameters(), weight_decay=cfg.weight_decay)
@@ -36,8 +36,8 @@ def build(cfg: TrainConfig, me: Process, task: Task,
 
 
 def evaluate(r: Replica) -> dict[str, float]:
-    """The task's metrics: every sample counted once, on one rank, without
-    padding, in as many micro-batches on one rank as on another."""
+    """Return the task's metrics. Every sample counts once, on one rank, without
+    padding; all ranks run the same number of micro-batches."""
     data, n, world = r.task.held_out, len(r.task.held_out), r.me.world_size
     mine, sums = np.arange(r.me.rank, n, world), []
     for ids in np.array_split(mine, -(-n // (world * r.cfg.micro_batch_size))):
@@ -49,7 +49,7 @@ def evaluate(r: Replica) -> dict[str, float]:
 
 
 def length(cfg: TrainConfig, n: int) -> tuple[int, int, int]:
-    """A run's samples per step, its samples, and its steps over `n` samples."""
+    """Return samples per step, total samples, and steps over `n` samples."""
     batch, limit = cfg.global_batch_size or 1, cfg.max_steps
     if batch > n:
         refuse("global_batch_size", batch, f"at most the {n} training samples")
@@ -58,7 +58,7 @@ def length(cfg: TrainConfig, n: int) -> tuple[int, int, int]:
 
 
 def state(r: Replica, step: int, position: int, steps: int) -> dict[str, Any]:
-    """What a checkpoint of `step` says, and must hold once loaded."""
+    """Return values that a checkpoint of `step` saves and a restore checks."""
     taken = {int(s["step"]) for s in r.optimizer.state.values()}
     return {"step": step, "position": position,
             "learning_rate": learning_rate(r.cfg, step - 1, steps),
@@ -69,7 +69,7 @@ def state(r: Replica, step: int, position: int, steps: int) -> dict[str, Any]:
 def run(cfg: TrainConfig, me: Process, attempt: int = 0,
         strategy: DataParallel | None = None,
         writer: checkpoint.Writer | None = None) -> dict[str, Any]:
-    """Train to the end or to `stop_at_step`; returns the last event."""
+    """Train to the end or to `stop_at_step`; return the last event."""
     task, writer = make_task(cfg), writer or checkpoint.Writer()
     n = len(task.data)
     batch, total, steps = length(cfg, n)
@@ -90,8 +90,8 @@ def run(cfg: TrainConfig, me: Process, attempt: int = 0,
         saved = {name: old[name] for name in names}
         emit("checkpoint_restored", **now, saved=saved)
     first, stop = step, min(steps, cfg.stop_at_step or steps)
-    # One loader to the end of the run. It draws from a generator of its own,
-    # so that fetching data never moves the model's random state.
+    # One loader to the end of the run. It draws from its own generator, so
+    # that fetching data never advances the model's RNG state.
     source = iter(DataLoader(
         task.data, batch_size=None, sampler=shares(cfg, me, n, position, total),
         num_workers=cfg.num_workers, pin_memory=me.device.type == "cuda",
@@ -110,7 +110,7 @@ def run(cfg: TrainConfig, me: Process, attempt: int = 0,
             loss = mean(losses, count)
             own = torch.stack(losses).sum().item() / max(1, len(ids))
             now = state(r, step, position, steps)
-            # Beside the global loss that of this share: a sick rank's differs.
+            # Also this share's own loss, which differs on a sick rank.
             emit("step", loss=loss, share_loss=own, **now)
         if saving:
             writer.save(r, {**now, **belongs, **here, "loss": loss}, leaving)

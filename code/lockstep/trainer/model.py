@@ -1,4 +1,4 @@
-"""What is trained, and the strategy that keeps its replicas in lock-step."""
+"""The task to train, and the strategy that keeps replicas in lock-step."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +15,7 @@ from .data import load_dataset
 
 
 def build_model(cfg: TrainConfig, features: int, classes: int) -> nn.Module:
-    """An MLP, (m, features) to (m, classes)."""
+    """Return an MLP from (m, features) to (m, classes)."""
     h = cfg.hidden_size
     return nn.Sequential(
         nn.Linear(features, h), nn.ReLU(), nn.Dropout(cfg.dropout),
@@ -24,17 +24,17 @@ def build_model(cfg: TrainConfig, features: int, classes: int) -> nn.Module:
 
 # --8<-- [start:task]
 def right(logits: Tensor, y: Tensor) -> Tensor:
-    """Of logits (m, classes), how many are highest where labels (m,) say."""
+    """Count the rows of logits (m, classes) that are highest at y (m,)."""
     return (logits.argmax(1) == y).sum()
 
 
 class Task(NamedTuple):
-    """What is trained, on what, and how it is judged; alike in every process.
+    """A model, its data, loss and metrics; the same in every process.
 
-    `data` and `held_out` offer what `Samples` does. Loss and metrics are given
+    `data` and `held_out` have the interface of `Samples`. Loss and metrics take
     the model's output and y, and return a sum over the micro-batch's samples,
-    which the trainer divides by the count of samples over all ranks. By default
-    they are a classifier's. Metrics are fields of the run's last event."""
+    which the trainer divides by the count of samples over all ranks. The
+    defaults fit a classifier. Metrics are fields of the run's last event."""
 
     model: nn.Module
     data: Any
@@ -44,8 +44,8 @@ class Task(NamedTuple):
 
 
 def make_task(cfg: TrainConfig) -> Task:
-    """What `--task module:factory` makes of the settings, or `--dataset`. Torch
-    is seeded alike in every process; ConfigError for a --task that is none."""
+    """Return the task of `--task module:factory` or `--dataset`. Torch has the
+    same seed in every process. ConfigError, if --task isn't a task factory."""
     torch.manual_seed(cfg.seed)
     if not cfg.task:
         data, held_out = load_dataset(cfg)
@@ -65,29 +65,29 @@ def make_task(cfg: TrainConfig) -> Task:
 # --8<-- [end:task]
 # --8<-- [start:strategy]
 class DataParallel:
-    """DDP averages gradients over ranks; it shards no input."""
+    """DDP, which averages gradients over ranks and doesn't shard the input."""
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """The model to call, whose backward pass synchronizes gradients."""
+        """Return the model to call; its backward pass averages gradients."""
         self.module = model.to(device)
         ids = [device] if device.type == "cuda" else None
         self.ddp = DistributedDataParallel(self.module, ids)
         return self.ddp
 
     def sync_on(self, last: bool) -> AbstractContextManager:
-        """Only the last micro-batch's backward pass communicates."""
+        """Communicate only in the last micro-batch's backward pass."""
         return nullcontext() if last else self.ddp.no_sync()
 
     def clip(self, norm: float) -> Tensor:
-        """Clips; returns the global norm before, the same on every rank."""
+        """Clip; return the global norm before, the same on every rank."""
         return nn.utils.clip_grad_norm_(self.module.parameters(), norm)
 
     def full_state(self, of: nn.Module | Optimizer) -> dict[str, Any]:
-        """Of `module` or its optimizer, in whole tensors. All ranks call it."""
+        """Return the state in whole tensors. All ranks must call it."""
         return of.state_dict()
 
     def load(self, into: nn.Module | Optimizer, state: dict[str, Any]) -> None:
-        """The inverse of `full_state`."""
+        """Load a state that `full_state` returned."""
         into.load_state_dict(state)
 
 

@@ -1,4 +1,4 @@
-"""Who am I: rank, world size, device, and the group they belong to."""
+"""This process: its rank, world size, device and process group."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 
 class Process(NamedTuple):
-    """This process among the others: one process, one device, one rank."""
+    """One process of the job, with one device and one rank."""
 
     rank: int
     world_size: int
@@ -44,7 +44,7 @@ def joined(seconds: float, store: dist.Store | None) -> Iterator[Process]:
 
 def on_rank0(decide: Callable[[], Any],
              group: dist.ProcessGroup | None = None) -> Any:
-    """Rank 0 decides; every rank gets what that returned, or raised."""
+    """Call `decide` on rank 0; return its result, or raise, on every rank."""
     box: list[Any] = [None, None]
     if dist.get_rank() == 0:
         try:

@@ -18,7 +18,7 @@ from .telemetry import emit, phase
 
 
 class Replica(NamedTuple):
-    """What this rank trains with; `model` and below stay alike on all ranks."""
+    """This rank's training state; `model` and below stay equal on all ranks."""
 
     cfg: TrainConfig
     me: Process
@@ -38,7 +38,7 @@ def learning_rate(cfg: TrainConfig, step: int, steps: int) -> float:
 
 # --8<-- [end:learning_rate]
 def mean(parts: list[Tensor], count: int) -> float:
-    """All ranks' `parts`, over the global `count`; waits for the device."""
+    """Sum all ranks' `parts`, divide by the global `count`; read the device."""
     dist.all_reduce(total := torch.stack(parts).sum())
     return total.item() / count
 
@@ -61,12 +61,12 @@ def train_step(r: Replica, source: Iterator[Batch], count: int,
             with phase("forward"), autocast(r.cfg.precision, r.me.device):
                 loss = r.task.loss(r.model(x), y)
             losses.append(loss.detach())
-            with phase("backward"):  # which divides by the world size
+            with phase("backward"):  # DDP divides by the world size
                 r.scaler.scale(loss * (r.me.world_size / count)).backward()
     with phase("optimizer"):
         r.scaler.unscale_(r.optimizer)
         norm = r.strategy.clip(r.cfg.clip_norm).item()
-        # All ranks read the same norm: all join this all-reduce, or none.
+        # All ranks read the same norm, so either all or no ranks join here.
         whole = 0.0 if isfinite(norm) else mean(losses, count)
         if isfinite(norm):
             r.optimizer.step()

@@ -1,4 +1,4 @@
-"""What happened: phases and events, for whoever watches."""
+"""Phases and events of a run, for the observers that watch it."""
 
 import time
 from functools import cache
@@ -9,9 +9,9 @@ from numpy import ndarray
 
 # --8<-- [start:observer]
 class Observer:
-    """What a room may watch and ask for; it overrides what it needs."""
+    """Base of all observers; an extension overrides the methods it needs."""
 
-    phases: tuple[str, ...] = ()  # those whose begin and end it is told
+    phases: tuple[str, ...] = ()  # `begin` and `end` are called for these
 
     def begin(self, phase: str) -> None: ...
     def end(self, phase: str) -> None: ...
@@ -26,7 +26,7 @@ observers: list[Observer] = []
 
 
 class Phase:
-    """Tells its begin and its end to the observers that watch it."""
+    """A phase that reports its begin and end to the observers watching it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -45,13 +45,13 @@ phase = cache(Phase)  # `with phase("forward"):`, four times in a micro-batch
 
 
 def attach(*rooms: Observer) -> None:
-    """From now on these watch."""
+    """Replace all observers."""
     observers[:] = rooms
     phase.cache_clear()
 
 
 def emit(event: str, **fields: Any) -> dict[str, Any]:
-    """Tell every observer in turn; one may add fields for those after it."""
+    """Send an event to each observer in turn; observers may add fields."""
     record = {"event": event, "time": time.time(), **fields}
     for observer in observers:
         observer.event(record)

@@ -297,13 +297,13 @@ def test_a_start_shows_what_a_colleague_would(
     complaint = (folder / "COMPLAINT.md").read_text()
     assert BUG.constant("LOG").strip() in complaint
     assert main(["bug", "start", "7", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ("start 99", "there is no bug 99; there is 01"),
+        ("start 99", "unknown bug 99; choose from 01"),
         ("hint 7 9", "bug 07 has hints 1 to 3"),
         ("check 7 nothing.py", "nothing.py: No such file or directory"),
         ("check 7 nothing.py --hints 9", "bug 07 has 3 hints"),

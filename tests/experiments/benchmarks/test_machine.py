@@ -6,6 +6,8 @@ import pytest
 
 from lockstep.experiments.provenance import revision
 
+RESULTS = "links.json", "trials.jsonl"
+
 
 @pytest.fixture
 def checkout(tmp_path):
@@ -17,7 +19,8 @@ def checkout(tmp_path):
 
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "links.py").write_text("MEASURES = 1\n")
-    (tmp_path / "bench" / "links.json").write_text("{}\n")
+    for name in RESULTS:
+        (tmp_path / "bench" / name).write_text("{}\n")
     (tmp_path / "settings.toml").write_text("")
     git("init", "--quiet")
     git("add", ".")
@@ -27,7 +30,8 @@ def checkout(tmp_path):
 
 def test_a_result_that_was_written_does_not_make_the_next_one_dirty(checkout):
     before = revision(checkout / "bench")
-    (checkout / "bench" / "links.json").write_text("{1}\n")
+    for name in RESULTS:
+        (checkout / "bench" / name).write_text("{1}\n")
     assert revision(checkout / "bench") == before
     assert len(before) == 12
 

@@ -13,6 +13,7 @@ from torch._dynamo import OptimizedModule
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch
 from torch._functorch.aot_autograd import make_boxed_func
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.pipelining._backward import (
     stage_backward_input,
     stage_backward_weight,
@@ -39,11 +40,13 @@ from lockstep.experiments.demos.pipelined import (
     clip_over_stages,
     composed,
     dealt,
+    fsdp,
     model,
     per_token,
     seen,
     summed,
 )
+from lockstep.instruments.traffic import Traffic
 from lockstep.planner.schedules import Schedule
 from lockstep.trainer.process import joined
 from tests import ranks
@@ -546,6 +549,31 @@ def test_torch_keeps_three_parts_of_a_rank_gathered(
     listed = _add_unshard_reshard(actions)
     found = [action.computation_type for action in listed]
     assert found.count(UNSHARD) == gathers
+
+
+def broad(free: bool) -> int:
+    """Gathers of a step of `ScheduleLoopedBFS` over four parts on one rank,
+    whose replica is on the other."""
+    mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("pp", "dp"))
+    mine = dict(enumerate(fsdp(one, mesh["dp"], free) for one in model(4)))
+    loss, group = nn.functional.mse_loss, mesh.get_group("pp")
+    pipeline = Pipeline("LoopedBFS", mine, 4, MICRO_BATCHES, loss, group)
+    (x,), (target,) = batch()
+    pipeline.step(x, target)
+    with Traffic() as traffic:
+        pipeline.step(x, target)
+    return [call.op for call in traffic.calls].count("all_gather")
+
+
+@pytest.mark.parametrize(("free", "gathers"), [(False, 10), (True, 72)])
+def test_breadth_first_gathers_a_part_once_in_each_direction(
+    free: bool, gathers: int
+) -> None:
+    """Four parts of two layers on a rank, eight micro-batches, breadth-first.
+    Where weights are kept after a forward, torch frees the first part alone and
+    gathers its two layers again: ten gathers. Where FSDP frees them, each of
+    the eight layers takes one for every forward and one backward: 72."""
+    assert ranks.run_ranks(2, grouped, broad, free) == [gathers] * 2
 
 
 def test_ddp_averages_nothing_under_a_zero_bubble_schedule(

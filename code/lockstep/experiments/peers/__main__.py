@@ -160,49 +160,90 @@ def examined(
     cold: str = "",
     start: Callable[[list[str], dict[str, str]], Any] | None = None,
 ) -> dict[str, Any]:
-    """The answers, also on the terminal. On the CPU even where there are GPUs,
-    unless `on_gpu`."""
+    """Return a trainer's answers as plain data, and print each as it arrives.
+
+    Args:
+        adapter: the trainer's.
+        python: the interpreter of its launches.
+        ranks: of a launch.
+        only: the questions; nothing means all of them.
+        on_gpu: let launches see GPUs.
+        cold: as for `run`.
+        start: what starts a launch, if not a command.
+
+    Raises:
+        ExamError: if the trainer does not run undisturbed. If that is so only
+            in `cold` launches, the questions that need them are not run.
+    """
     if not on_gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     name = f"runs-{adapter.parent.name}-{adapter.stem}"
     folder = (FOLDER / name).resolve()
-    asked = only or frozenset(BY_ID)
-
-    def held(launch: Launch, only: frozenset[str], start: Any = start) -> Exam:
-        trainer = replace(load(adapter), start=start)
-        exam = examine(trainer, folder, launch, only, Streamed(print))
-        print(conclusion(exam))
-        return exam
-
     launch = Launch(Path(), ranks=ranks, python=python)
-    forks = starter({}) if cold == "fork" else start
-    cold = python if cold == "fork" else cold
-    slow = replace(launch, python=cold, timeout_seconds=START)
-    if cold and asked <= COLD:
-        launch, python, start = slow, cold, forks
-    if not cold or asked <= COLD or not asked & COLD:
-        exam = held(launch, only, start)
-        return without_paths(exam.as_json(), folder, python)
-    exam = held(launch, asked - COLD)
-    try:
-        rest = held(slow, asked & COLD, forks)
-        exam.seconds += rest.seconds
-        results = rest.results | exam.results
-    except ExamError as error:
-        why = Verdict("not run", str(error))
-        results = exam.results | {n: Result(BY_ID[n], why) for n in COLD}
-    exam.results = {name: results[name] for name in BY_ID if name in results}
-    found = without_paths(exam.as_json(), folder, python)
-    return without_paths(found, folder, cold)
+    asked = only or frozenset(BY_ID)
+    stops = asked & COLD if cold else frozenset()
+    if not stops:
+        exam = held(adapter, folder, launch, asked, start)
+    elif asked == stops:
+        exam = held_cold(adapter, folder, launch, stops, cold)
+    else:
+        exam = held(adapter, folder, launch, asked - stops, start)
+        try:
+            rest = held_cold(adapter, folder, launch, stops, cold)
+        except ExamError as error:
+            why = Verdict("not run", str(error))
+            results = {name: Result(BY_ID[name], why) for name in stops}
+            rest = replace(exam, seconds=0.0, results=results)
+        exam = merged(exam, rest)
+    return without_paths(exam.as_json(), folder, python, cold)
+
+
+def held(
+    adapter: Path,
+    folder: Path,
+    launch: Launch,
+    asked: frozenset[str],
+    start: Callable[[list[str], dict[str, str]], Any] | None,
+) -> Exam:
+    """Hold an exam, and print its verdicts."""
+    trainer = replace(load(adapter), start=start)
+    exam = examine(trainer, folder, launch, asked, Streamed(print))
+    print(conclusion(exam))
+    return exam
+
+
+def held_cold(
+    adapter: Path,
+    folder: Path,
+    launch: Launch,
+    asked: frozenset[str],
+    cold: str,
+) -> Exam:
+    """Hold an exam of launches that it can stop; `cold` as for `run`."""
+    slow = replace(launch, timeout_seconds=START)
+    if cold == "fork":
+        return held(adapter, folder, slow, asked, starter({}))
+    return held(adapter, folder, replace(slow, python=cold), asked, None)
+
+
+def merged(exam: Exam, rest: Exam) -> Exam:
+    """Return one exam with the answers of both, those of `exam` where both
+    have one."""
+    found = rest.results | exam.results
+    results = {name: found[name] for name in BY_ID if name in found}
+    seconds = exam.seconds + rest.seconds
+    asked = exam.asked | rest.asked
+    return replace(exam, seconds=seconds, results=results, asked=asked)
 
 
 def without_paths(
-    found: dict[str, Any], folder: Path, python: str
+    found: dict[str, Any], folder: Path, *pythons: str
 ) -> dict[str, Any]:
-    """The same, wherever it was run and whichever interpreter ran it."""
+    """The same, wherever it was run and whichever interpreters ran it."""
     text = json.dumps(found)
-    if Path(python).is_absolute():
-        text = text.replace(python, "python")
+    for python in pythons:
+        if Path(python).is_absolute():
+            text = text.replace(python, "python")
     for path, name in (
         (str(folder), "RUNS"),
         (str(Path.cwd()), "."),
@@ -252,6 +293,11 @@ def faults(only: tuple[str, ...] = ()) -> int:
             ],
             "explained": {
                 q["id"]: q["same_as"] for q in exam["questions"] if q["same_as"]
+            },
+            "unanswered": {
+                q["id"]: q["said"]
+                for q in exam["questions"]
+                if q["answer"] == "not run"
             },
             "seconds": exam["seconds"],
             "revision": found["revision"],

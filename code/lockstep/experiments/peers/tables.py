@@ -319,7 +319,7 @@ def variants(folder: Path) -> dict[str, Variant]:
                 assert isinstance(mark.func, ast.Name)
                 said = [ast.literal_eval(word) for word in mark.args]
                 question = "" if mark.func.id == "sound" else said[0]
-                words = ast.get_docstring(node) or ""
+                words = " ".join((ast.get_docstring(node) or "").split())
                 path = folder / f"{adapter}.py"
                 one = Variant(path, said[-1], question, words)
                 found[prefix + one.name] = one

@@ -1,26 +1,33 @@
-"""MkDocs hook: what was published stays reachable.
+"""MkDocs hook: published addresses still lead to their content.
 
     python -m lockstep.site.build.addresses   at a release: keep all addresses
 
-`docs/published.txt` names each page that a release had, `docs/redirects.yml`
-where those have gone that are no more.
+`docs/published.txt` names each page that a release had. `docs/redirects.yml`
+names the new place of each page and each anchor that has moved. A server never
+sees an anchor, so a page carries its moved anchors, and a script forwards.
 """
 
 from __future__ import annotations
 
 import sys
+from html import escape
+from json import dumps
 from pathlib import Path
 
 import yaml
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 PUBLISHED = "published.txt"
 REDIRECTS = "redirects.yml"
+_moved: dict[str, str] = {}  # of the present build
 
 
 def address(page: str) -> str:
     """The address of `concepts/memory.md` is `concepts/memory/`."""
-    return page.removesuffix("index.md").replace(".md", "/")
+    page, hash_, anchor = page.partition("#")
+    return page.removesuffix("index.md").replace(".md", "/") + hash_ + anchor
 
 
 def published(docs: Path) -> list[str]:
@@ -29,16 +36,38 @@ def published(docs: Path) -> list[str]:
 
 
 def redirects(docs: Path) -> dict[str, str]:
-    """Of each page that is no more: a page, or an anchor on it."""
+    """Return the new place of each page and each anchor that has moved."""
     file = docs / REDIRECTS
     return yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}
 
 
+def moved_from(page: str, moved: dict[str, str]) -> dict[str, str]:
+    """Return the anchors that left a page, each with its new place."""
+    return {
+        old.removeprefix(f"{page}#"): new
+        for old, new in moved.items()
+        if old.startswith(f"{page}#")
+    }
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Give the redirects to the plugin that writes them."""
-    maps = redirects(Path(config.docs_dir))
-    config.plugins["redirects"].config["redirect_maps"] = maps
+    """Give the moved pages to the plugin that writes redirects."""
+    global _moved
+    _moved = redirects(Path(config.docs_dir))
+    pages = {old: new for old, new in _moved.items() if "#" not in old}
+    config.plugins["redirects"].config["redirect_maps"] = pages
     return config
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Tell assets/moved.js which anchors have left the page."""
+    left = {
+        anchor: get_relative_url(address(new), page.url)
+        for anchor, new in moved_from(page.file.src_uri, _moved).items()
+    }
+    if not left:
+        return html
+    return f'{html}\n<div hidden data-moved="{escape(dumps(left))}"></div>'
 
 
 def main() -> int:

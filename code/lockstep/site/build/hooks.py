@@ -48,6 +48,7 @@ from lockstep.site.pages import (
     glossary,
     llms,
     notebook_pages,
+    predicted,
     proofs,
     questions,
     rounds,
@@ -163,9 +164,11 @@ def on_page_markdown(
     colab = f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/labs"
     if page.meta.get("computed"):
         planner = get_relative_url("planner/", page.url)
-        given = {"bugs": bugs().values(), "colab": colab}
+        given: dict[str, object] = {"bugs": bugs().values(), "colab": colab}
         given |= {"glossary": glossary.load(), "checked": checked.load()}
         given["sources"] = sources
+        runs = get_relative_url(predicted.PAGE, page.url)
+        given["published"] = predicted.Views(planner, runs)
         try:
             markdown = computed(
                 markdown,
@@ -178,8 +181,9 @@ def on_page_markdown(
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None
     try:
+        first = page.is_homepage
         markdown = _EXPLORABLE.sub(
-            lambda found: explore_page.figure(found["name"]), markdown
+            lambda found: explore_page.figure(found["name"], first), markdown
         )
         markdown = proofs.marked(markdown, sources)
     except ValueError as error:

@@ -13,7 +13,8 @@ into every drawing, and has one layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log2
 
@@ -188,6 +189,64 @@ def intervals(
 
 
 @dataclass(frozen=True)
+class Point:
+    """A point of a scatter plot, with an interval of `y`. `says` names it for a
+    screen reader and a tooltip; `leads` is an address."""
+
+    x: float
+    y: float
+    interval: tuple[float, float]
+    says: str
+    leads: str
+
+
+def scatter(
+    kinds: Mapping[str, Sequence[Point]],
+    x: Axis,
+    y: Axis,
+    within: float,
+    sides: tuple[str, str],
+) -> Drawing:
+    """Points over two axes that have the same ticks, each with its interval and
+    a link. A line shows where `y` is `x`, and a band where it differs by at
+    most the share `within`; `sides` name what lies above and below."""
+
+    def draw(canvas: Canvas) -> None:
+        canvas.legend([*kinds], lambda on, i, at, m: on.mark(i, at + 11, m))
+        canvas.text(2, canvas.y + 12, y.label)
+        left = 10 + max(long(y.say(tick)) for tick in y.ticks)
+        right = canvas.width - 18
+        top = canvas.y + 26
+        bottom = top + min(right - left, 430)
+        first, last = x.ticks[0], x.ticks[-1]
+
+        def at(a: float, b: float) -> tuple[float, float]:
+            return x.at(a, left, right), y.at(b, bottom, top)
+
+        low, high = 1 - within, 1 + within
+        band = [(first, first), (first, first * high), (last / high, last)]
+        band += [(last, last), (last, last * low), (first / low, first)]
+        canvas.path(outline(at(*a) for a in band) + "z", "chart-band")
+        for tick in y.ticks:
+            beside = y.at(tick, bottom, top)
+            canvas.path(f"M{place(left)} {place(beside)}H{right}", "chart-grid")
+            canvas.text(left - 5, beside + 4.5, y.say(tick), "end")
+        canvas.across(x, left, right, top, bottom)
+        canvas.path(outline([at(first, first), at(last, last)]), "chart-rule")
+        canvas.text(left + 8, top + 18, sides[0])
+        canvas.text(right - 8, bottom - 10, sides[1], "end")
+        for kind, points in enumerate(kinds.values()):
+            for point in points:
+                with canvas.link(point.leads, point.says):
+                    ends = [at(point.x, end) for end in point.interval]
+                    color = f"chart-interval chart-stroke-{kind}"
+                    canvas.path(outline(ends), color)
+                    canvas.mark(kind, *at(point.x, point.y))
+
+    return draw
+
+
+@dataclass(frozen=True)
 class Lane:
     """A row of a timeline: spans (begin, end, kind). Kinds are numbered as in
     the legend; without a number the lane's own fill is plain."""
@@ -255,9 +314,21 @@ class Canvas(svg.Canvas):
 
     def line(self, kind: int, points: Sequence[tuple[float, float]]) -> None:
         """Straight from point to point."""
-        d = "L".join(f"{place(x)} {place(y)}" for x, y in points)
         dash = DASHES[kind] and f' stroke-dasharray="{DASHES[kind]}"'
-        self.path(f"M{d}", f"chart-line chart-stroke-{kind}", dash)
+        self.path(outline(points), f"chart-line chart-stroke-{kind}", dash)
+
+    @contextmanager
+    def link(self, leads: str, says: str) -> Iterator[None]:
+        """Let what is drawn meanwhile lead to an address."""
+        # The theme sets the href of every element that has one, and an SVG
+        # element's can't be set.
+        said = escaped(says)
+        self.parts.append(
+            f'<a xlink:href="{escaped(leads)}" aria-label="{said}">'
+            f"<title>{said}</title>"
+        )
+        yield
+        self.parts.append("</a>")
 
     def mark(self, kind: int, x: float, y: float) -> None:
         """A circle, square, triangle, diamond or cross around a point."""
@@ -296,7 +367,9 @@ class Canvas(svg.Canvas):
         bottom: float,
         grid: bool = True,
     ) -> None:
-        """The axis below a chart, with its grid behind all that is drawn."""
+        """The axis below a chart, with its grid behind all that is drawn. A
+        number that has no room next to the one before it is left out."""
+        taken = 0.0
         for tick in axis.ticks:
             at = axis.at(tick, left, right)
             if grid:
@@ -305,9 +378,16 @@ class Canvas(svg.Canvas):
             words = axis.say(tick)
             half = long(words) / 2
             near = min(max(at, half), self.width - half)
-            self.text(near, bottom + 15, words, "middle")
+            if near - half >= taken:
+                self.text(near, bottom + 15, words, "middle")
+                taken = near + half + 4
         self.text(self.width / 2, bottom + 33, axis.label, "middle")
         self.y = bottom + 39
+
+
+def outline(points: Iterable[tuple[float, float]]) -> str:
+    """A path straight from point to point."""
+    return "M" + "L".join(f"{place(x)} {place(y)}" for x, y in points)
 
 
 Drawing = Callable[[Canvas], None]
@@ -316,12 +396,13 @@ Drawing = Callable[[Canvas], None]
 @dataclass(frozen=True)
 class Chart:
     """A drawing, what it is called, what it says, and its numbers as a table
-    whose first row is its head."""
+    whose first row is its head. `links`: its points lead somewhere."""
 
     title: str
     says: str
     draw: Drawing
     table: Sequence[Sequence[str]]
+    links: bool = False
 
     def html(self, name: str) -> str:
         """As a figure of a page, in one line, since Markdown would end it at an
@@ -344,6 +425,7 @@ class Chart:
             f' aria-labelledby="{title} {says}" data-search-exclude=""',
             f'<title id="{title}">{escaped(self.title)}</title>'
             f'<desc id="{says}">{escaped(self.says)}</desc>',
+            "group" if self.links else "img",
         )
 
     def _table(self) -> str:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lockstep import experiments
 from lockstep.experiments.benchmarks import timeline
+from lockstep.experiments.fleet.reports import REPORTS
+from lockstep.experiments.fleet.tables import named
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
+from lockstep.site.pages import predicted
 from lockstep.site.pages.charts import (
     Axis,
     Chart,
@@ -36,6 +40,14 @@ GPU = RESULTS / "gpu" / "result.json"
 BENCHMARK = RESULTS / "benchmarks" / "result.json"
 PROTEINS = RESULTS / "studies" / "protein_lm.json"
 SPLITS = RESULTS / "studies" / "splits.json"
+FLEETS = RESULTS / "fleet" / "result.json"
+LOST = {  # what costs a fleet its hours: name, kinds of time
+    "saves": ("saving",),
+    "lost training": ("replay",),
+    "finding the fault": ("detection", "diagnosis"),
+    "restarts": ("swap", "restart", "load", "planned"),
+    "waiting": ("people", "nodes", "slow"),
+}
 KEPT = {  # name of a way to split
     "random": "at random",
     "scaffold": "scaffold",
@@ -514,6 +526,41 @@ def peaks() -> Chart:
     )
 
 
+def fleets() -> Chart:
+    """The share of time that published fleets lose, by what takes it."""
+    rows = {}
+    for name, report in REPORTS.items():
+        if report.goodput is not None:
+            shares = data(FLEETS)["reports"][name]["shares"]
+            rows[named(report)] = {
+                what: sum(shares[kind] for kind in kinds)
+                for what, kinds in LOST.items()
+            }
+    sums = {name: sum(parts.values()) for name, parts in rows.items()}
+    return Chart(
+        "Where the lost hours go, simulated, in shares of wall-clock time",
+        f"{len(rows)} bars of {', '.join(LOST)}. "
+        + " ".join(
+            f"{name}: {tenths(sums[name])}, most of it"
+            f" {max(parts, key=parts.__getitem__)}."
+            for name, parts in rows.items()
+        ),
+        bars(rows, Axis("of all time", ticks(max(sums.values())), tenths)),
+        [
+            ["fleet", *LOST, "sum"],
+            *(
+                [name, *map(tenths, parts.values()), tenths(sums[name])]
+                for name, parts in rows.items()
+            ),
+        ],
+    )
+
+
+def tenths(share: float) -> str:
+    """41.2 %."""
+    return percent(share, 1)
+
+
 def waiting() -> Chart:
     """A small model's step: kernels, and waiting for launches."""
     rows = {
@@ -602,6 +649,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
         False,
     ),
     "benchmark": benchmark,
+    "fleets": fleets,
     "gpu-roofline": roofline,
     "gpu-peaks": peaks,
     "gpu-waiting": waiting,
@@ -611,6 +659,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "trace-late": trace("late", "Trace A"),
     "trace-apart": trace("apart", "Trace B"),
     "trace-overlap": trace("overlap", "Trace C"),
+    "predicted-throughput": partial(predicted.chart, "throughput"),
+    "predicted-memory": partial(predicted.chart, "memory"),
 }
 
 

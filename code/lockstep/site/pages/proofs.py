@@ -10,7 +10,8 @@ sources, separated by semicolons:
 A test is named by its function, with `file.py::` before it where two have the
 same name; what it asserts is the first paragraph of its docstring. A run or a
 source says in quotes what it holds. On the built page the mark is a ✓ that
-leads to a numbered list at the page's end; proofs.js opens the entry in place.
+leads to a numbered list in the fold "Evidence" at the page's end; proofs.js
+opens the entry in place.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
-TITLE = "## What holds this page { #proofs data-search-exclude }"
+FOLD = """\
+<details class="evidence" id="proof-list" data-search-exclude markdown>
+<summary>Evidence</summary>"""
 # It joins the line before, unless it begins a paragraph or follows a fence.
 MARK = re.compile(r"[ \t]*(?:(?<=[^\n])\n[ \t]*)?\[✓\s+(?P<named>[^\]]+)\]")
 _ITEM = re.compile(r'\s*(?P<name>[^"]*?)\s*(?:"(?P<said>[^"]*)")?\s*', re.S)
@@ -101,7 +104,9 @@ def marked(text: str, sources: str, root: Path = ROOT) -> str:
         f"{number}.  {one}\n    {{ #proof-{number} .proof-entry }}"
         for one, number in numbers.items()
     )
-    return "\n".join(["".join(parts).rstrip(), "", TITLE, "", *listed, ""])
+    return "\n".join(
+        ["".join(parts).rstrip(), "", FOLD, "", *listed, "", "</details>", ""]
+    )
 
 
 def entry(name: str, said: str, sources: str, root: Path = ROOT) -> str:

@@ -78,7 +78,8 @@ class Report:
     samples: int = 0
     epochs: int = 0  # finished ones
     steps: int = 0
-    restarts: int = 0  # launches after the first
+    # launches after the first, but for those that had nothing to do
+    restarts: int = 0
     replayed_steps: int = 0  # lost with their attempt, and trained again
     damaged_checkpoints: int = 0
     findings: list[str] = field(default_factory=list)
@@ -156,6 +157,11 @@ class Attempt:
         last = (e for e in self.events if e.get("step") == self.upto)
         return max((e.get("position", 0) for e in last), default=0)
 
+    def was_needless(self) -> bool:
+        """Whether it never began the run, or found the run finished."""
+        finished = any(self.all("run_finished"))
+        return not self.start or (finished and not any(self.ranks))
+
     def did_something(self) -> bool:
         """A launch that died before it restored or trained changes nothing."""
         said = self.restored or any(self.all("step"))
@@ -170,7 +176,7 @@ def audit(run_dir: Path) -> Report:
     logs = list((run_dir / "events").glob("attempt-*-rank-0.jsonl"))
     if not logs:
         raise NoRunError(f"{run_dir} holds no run: no events are in it")
-    report = Report(restarts=len(logs) - 1)
+    report = Report()
     numbers = sorted(int(path.name.split("-")[1]) for path in logs)
     try:
         attempts = {k: Attempt(run_dir, k) for k in numbers}
@@ -181,6 +187,8 @@ def audit(run_dir: Path) -> Report:
         if attempt.unread:
             report.fail("position_continuous", attempt.unread[0])
             report.unread(OF_SAMPLES, attempt.unread[0])
+    launches = sum(not a.was_needless() for a in attempts.values())
+    report.restarts = max(0, launches - 1)
     attempts = {k: a for k, a in attempts.items() if a.did_something()}
     if not attempts:
         raise NoRunError(f"{run_dir} holds a run that has not done a step")

@@ -28,12 +28,12 @@ class Preemption(Observer):
     writes the next step into the store as the last, before it joins that step:
     nobody gets past its all-reduce alone, so none can miss it.
 
-    A rank that cannot finish its step leaves all the same: at once when its
-    collective fails, since another rank is gone; after GRACE_SECONDS when it
-    hangs or is slow, though a checkpoint being published is let be. That takes
-    a thread: Python runs a handler when the main thread next runs Python, and a
-    rank that waits in a collective may never do so. The interpreter's wake-up
-    pipe is written to at once.
+    A rank that cannot finish that step leaves all the same: at once when its
+    collective fails, since another rank is gone; GRACE_SECONDS after SIGTERM
+    when it hangs or steps are slow, though a checkpoint being published is let
+    be. That takes a thread: Python runs a handler when the main thread next
+    runs Python, and a rank that waits in a collective may never do so. The
+    interpreter's wake-up pipe is written to at once.
     """
 
     phases = ("checkpoint",)

@@ -12,11 +12,11 @@ from .sample_record import MAGIC
 
 # --8<-- [start:record]
 class SampleRecord(Observer):
-    """`RUN/samples/attempt-K-rank-R.bin`, taken from the batches themselves.
+    """`RUN/samples/attempt-K-rank-R.bin`, written from the batches themselves.
 
     It is on the disk before the checkpoint of the same step is published:
-    publishing waits for every rank, and every rank syncs when its phase
-    begins.
+    publishing waits for every rank, and every rank syncs when its
+    checkpoint phase begins.
     """
 
     phases = ("checkpoint",)

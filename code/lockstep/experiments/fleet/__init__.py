@@ -1,0 +1,1 @@
+"""Simulate a training job on a fleet that fails, over weeks."""
