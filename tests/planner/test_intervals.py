@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from lockstep.cli import main
+from lockstep.explore import planner_page
 from lockstep.planner.constants import DOUBT, WIDTHS
-from lockstep.planner.figures import PlanError, plain
+from lockstep.planner.figures import PlanError, decimal, plain
 from lockstep.planner.intervals import BOUNDED, changes, fit
 from lockstep.planner.layout import layout
 from lockstep.planner.questions import QUESTIONS, ask, cluster_of, complete
@@ -165,3 +166,21 @@ def test_a_layout_alone_says_whether_it_fits() -> None:
     limits = {"total_bytes_low": bytes_needed, "total_bytes_high": bytes_needed}
     assert fit(limits | {"memory": bytes_needed}) == "fits"
     assert fit(limits | {"memory": bytes_needed - 1}) == "does not fit"
+
+
+def test_the_page_begins_with_the_verdict_and_shows_intervals() -> None:
+    """In the browser the verdict comes first, with the change that lets a run
+    fit, and a figure's interval stands next to it."""
+    given = {"preset": "llama3-70b", "gpus": 8, "sequence": 8192}
+    given |= {"global_batch": 8, "recompute": "full"}
+    html = planner_page.answer("run", given)
+    found = ask("run", given)
+    assert html.startswith(
+        f'<p class="planner-verdict">{found["verdict"]}</p>'
+        f'<p class="planner-remedy">{found["remedy"]}</p>'
+    )
+    low, high = (
+        decimal(found[f"total_bytes_{end}"].value, "B")
+        for end in ("low", "high")
+    )
+    assert f"<small>{low} to {high}</small></summary>" in html

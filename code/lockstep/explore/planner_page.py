@@ -238,12 +238,19 @@ def written(name: str, given: dict) -> str:
     """The answer to a question that has one."""
     found = ask(name, given)
     keys = [key for key in QUESTIONS[name].keys if key in found]
+    headline = ""
+    for key in ("verdict", "remedy"):
+        if key in keys:
+            keys.remove(key)
+            headline += f'<p class="planner-{key}">{escaped(found[key])}</p>'
     steps: list = []
     for key in keys:
         if isinstance(found[key], Figure):
             steps += [s for s in found[key].steps() if s not in steps]
     others = [step for step in steps if step.formula.name not in keys]
-    said = drawn(found) + "".join(row(name, key, found[key]) for key in keys)
+    said = headline + drawn(found)
+    for key in keys:
+        said += row(name, key, found[key], interval(found, key))
     if others:
         said += (
             '<details class="planner-others"><summary>What they rest on'
@@ -259,7 +266,18 @@ def refused(why: str) -> str:
     return f'<p class="planner-refused" role="alert">{escaped(why)}</p>'
 
 
-def row(question: str, key: str, one: object) -> str:
+def interval(found: dict, key: str) -> str:
+    """Return the ends of a figure's 90 % interval, if it has one."""
+    if key + "_low" not in found:
+        return ""
+    unit = found[key].formula.unit
+    low, high = (
+        decimal(plain(found[key + end]), unit) for end in ("_low", "_high")
+    )
+    return f"<small>{low} to {high}</small>"
+
+
+def row(question: str, key: str, one: object, ends: str = "") -> str:
     """A figure, which unfolds into formula, values and source."""
     said = f"<span>{label(key)}</span>"
     if not isinstance(one, Figure):
@@ -275,7 +293,7 @@ def row(question: str, key: str, one: object) -> str:
     )
     return (
         f'<details class="planner-row"><summary>{said} <b>{escaped(result)}'
-        f'</b></summary><p id="{question}-{key}"><code>{text}</code>'
+        f'</b>{ends}</summary><p id="{question}-{key}"><code>{text}</code>'
         f"<code>= {escaped(values)}</code><code>= {escaped(result)}</code>"
         f"<small>{escaped(formula.source)}</small></p></details>"
     )
