@@ -1,6 +1,7 @@
 """Intervals, the hull of the data, and the verdict."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -184,3 +185,21 @@ def test_the_page_begins_with_the_verdict_and_shows_intervals() -> None:
         for end in ("low", "high")
     )
     assert f"<small>{low} to {high}</small></summary>" in html
+
+
+def test_the_pages_bars_show_all_parts_of_the_totals() -> None:
+    """The widths of a bar's parts add up to the step, and to the share of the
+    memory that the run takes."""
+    given = {"preset": "llama3-70b", "gpus": 512, "sequence": 8192, "tp": 4}
+    given |= {"pp": 4, "global_batch": 1024, "recompute": "full"}
+    given |= {"sequence_parallel": True, "zero_stage": 1}
+    found = ask("run", given)
+    memory, step = (
+        sum(map(float, re.findall(r"width:([\d.]+)%", lane)))
+        for lane in re.findall(
+            r'<div aria-hidden="true">(.*?)</div>', planner_page.drawn(found)
+        )[:2]
+    )
+    taken = found["total_bytes"].value / found["memory"]
+    assert memory == pytest.approx(100 * taken, rel=1e-3)
+    assert step == pytest.approx(100, rel=1e-3)

@@ -85,9 +85,12 @@ EXAMPLES: list = [
         + [("restart_seconds", 600)],
     ),
 ]
-ACTIVATIONS = "activations_bytes", "logits_bytes", "buffers_bytes"
+PASSING = "activations_bytes", "logits_bytes", "buffers_bytes", "system_bytes"
 LABELS = {
-    "optimizer": "optimizer state",
+    "optimizer_bytes": "optimizer state",
+    "optimizer_seconds": "the optimizer's pass",
+    "straggler": "waiting for stragglers",
+    "system": "CUDA, NCCL and fragmentation",
     "buffers": "gathered layers, or buckets",
     "data": "sent for data parallelism",
     "tensor": "sent for tensor parallelism",
@@ -100,6 +103,7 @@ LABELS = {
     "hidden": "communication that hides",
 }
 STEP = "compute_seconds", "bubble_seconds", "exposed_seconds"
+STEP += "optimizer_seconds", "straggler_seconds"
 
 
 def page() -> str:
@@ -303,7 +307,7 @@ def drawn(found: dict) -> str:
     """Memory and time of a rank as bars, as far as they were found."""
     said = ""
     if HELD[0] in found:
-        parts = [key for key in HELD + ACTIVATIONS if key in found]
+        parts = [key for key in HELD + PASSING if key in found]
         total = plain(found["total_bytes"])
         limit = plain(found["memory"]) if "memory" in found else 0
         title = f"Memory of the fullest rank: {amount(found['total_bytes'])}"
@@ -313,14 +317,15 @@ def drawn(found: dict) -> str:
         lanes = [[(key, plain(found[key])) for key in parts]]
         said += bars(title, lanes, max(total, limit), "B")
     if STEP[0] in found:
-        computed, idle, waited = (plain(found[key]) for key in STEP)
+        parts = [key for key in STEP if key in found]
+        computed, idle, waited = (plain(found[key]) for key in STEP[:3])
         sent = sum(
             plain(found[kind + "_seconds"])
             for kind in ("layer", "data", "context")
         )
         hidden = max(0, sent - waited)
         lanes = [
-            [(key, plain(found[key])) for key in STEP],
+            [(key, plain(found[key])) for key in parts],
             [
                 ("", max(0, computed - hidden)),
                 ("hidden", hidden),
@@ -329,7 +334,7 @@ def drawn(found: dict) -> str:
             ],
         ]
         title = f"One step: {amount(found['step_seconds'])}"
-        total = max(computed, hidden) + idle + waited
+        total = max(plain(found["step_seconds"]), hidden + idle + waited)
         said += bars(title, lanes, total, "s")
     return said
 
@@ -361,7 +366,8 @@ def part(key: str) -> str:
 
 def label(key: str) -> str:
     """A figure's name in words."""
-    return LABELS.get(part(key), part(key).replace("_", " "))
+    short = part(key)
+    return LABELS.get(key, LABELS.get(short, short.replace("_", " ")))
 
 
 def amount(figure: Figure) -> str:
