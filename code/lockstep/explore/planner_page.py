@@ -102,8 +102,13 @@ LABELS = {
     "exposed": "waiting for communication",
     "hidden": "communication that hides",
 }
-STEP = "compute_seconds", "bubble_seconds", "exposed_seconds"
-STEP += "optimizer_seconds", "straggler_seconds"
+STEP = (
+    "compute_seconds",
+    "bubble_seconds",
+    "exposed_seconds",
+    "optimizer_seconds",
+    "straggler_seconds",
+)
 
 
 def page() -> str:
