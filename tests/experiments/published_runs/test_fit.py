@@ -1,10 +1,11 @@
 """The planner's constants are those that the published runs give."""
 
+import re
 from math import exp, log
 
 import pytest
 
-from lockstep.experiments.published_runs import fit
+from lockstep.experiments.published_runs import fit, fitted
 from lockstep.planner.constants import CONSTANTS, FITTED, HULL, VALUES, WIDTHS
 
 
@@ -89,3 +90,19 @@ def test_a_width_covers_nine_of_ten_and_one_more() -> None:
     errors = [0.01 * (-1) ** one * one for one in range(1, 20)]
     assert fit.width(errors) == pytest.approx(exp(0.18))  # the 18th of 19
     assert fit.width([0.1, 0.2]) == pytest.approx(exp(0.2))
+
+
+def test_the_record_is_of_the_planners_constants_and_widths() -> None:
+    """The fit on record has the constants and the widths that the planner
+    uses, rounded, and names a missing table."""
+    text = fitted.FILE.read_text("utf-8")
+    for name, (value, source, _) in CONSTANTS.items():
+        if source == FITTED:
+            [line] = re.findall(rf"^{name} .*$", text, re.M)
+            assert float(line.split()[2]) == pytest.approx(value, rel=5e-3)
+    title = "half-width of the 90 % interval, as a factor"
+    widths = {kind: float(factor) for kind, factor, _ in fitted.block(title)}
+    used = {kind: factor for kind, (factor, _) in WIDTHS.items()}
+    assert widths == pytest.approx(used, rel=2e-3)
+    with pytest.raises(ValueError, match="no table 'speed'"):
+        fitted.block("speed")

@@ -29,6 +29,7 @@ from lockstep.experiments.published_runs.compare import (
     share,
     summary,
 )
+from lockstep.experiments.published_runs.fitted import block
 from lockstep.experiments.published_runs.rows import Row, rows
 from lockstep.explore.svg import escaped
 from lockstep.planner.figures import grouped as in_groups
@@ -172,6 +173,15 @@ class Views:
     def verdicts(self, verdict: str) -> int:
         """Return how many runs the planner gives this verdict."""
         return [*compared().verdicts.values()].count(verdict)
+
+    def unseen(self) -> str:
+        """Return a table of the errors on sources that the fit left out."""
+        _, *lines = block("throughput, a source left out at a time")
+        return table(
+            ["kind", "runs", "median ratio", "range", "median error"]
+            + ["within 10 %", "within 20 %"],
+            [[word.replace("%", " %") for word in line] for line in lines],
+        )
 
     def causes(self) -> str:
         """Return a table of throughput's errors by cause."""
