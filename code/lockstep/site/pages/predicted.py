@@ -177,9 +177,9 @@ class Views:
     def unseen(self) -> str:
         """Return a table of the errors on sources that the fit left out."""
         _, *lines = block("throughput, a source left out at a time")
+        errors = "median error", "within 10 %", "within 20 %"
         return table(
-            ["kind", "runs", "median ratio", "range", "median error"]
-            + ["within 10 %", "within 20 %"],
+            ["kind", "runs", "median ratio", "range", *errors],
             [[word.replace("%", " %") for word in line] for line in lines],
         )
 
