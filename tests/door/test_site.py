@@ -136,7 +136,7 @@ def test_a_new_clone_serves_the_home_page(served: Served) -> None:
         ("planner/", "Llama 3"),
         ("practice/labs/lab-01-collectives/", "Open in Colab"),
         ("labs/lab-01-collectives/", "FILES"),
-        ("reference/api/cli/quiz/", "cards in the terminal"),
+        ("reference/api/cli/quiz/", "spaced repetition in the terminal"),
         ("llms.txt", "# Lockstep"),
     ],
 )
