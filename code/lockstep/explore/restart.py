@@ -18,7 +18,7 @@ SAVES = 3  # steps from one checkpoint to the next
 SETTINGS = [
     Choice(
         "sampler",
-        "What the checkpoint keeps of the data order",
+        "Data position in the checkpoint",
         [
             ("drawn", "how many samples were drawn"),
             ("epoch", "the epoch (DistributedSampler)"),
@@ -27,7 +27,7 @@ SETTINGS = [
         ],
     ),
     Slider("workers", "Loader workers", [0, 1, 2, 4], 2, str),
-    Slider("prefetch", "Batches ahead per worker", [1, 2, 4], 2, str),
+    Slider("prefetch", "Prefetched batches per worker", [1, 2, 4], 2, str),
     Slider("kill", "Killed after step", list(range(1, STEPS)), 8, str),
     Slider("ranks", "GPUs after the restart", [1, 2, 4], 2, str),
 ]
@@ -71,7 +71,7 @@ KIND = ["never", "once", "twice"]
 
 
 def _resumes(at: int) -> str:
-    """Say where the second launch begins."""
+    """Say where the restart begins."""
     if at == STEPS * STEP:
         return "takes the epoch for finished"
     return f"resumes at sample {at + 1}"
@@ -99,11 +99,11 @@ def draw(values: dict) -> Scene:
         ("steps of work lost", str(values["kill"] - step)),
     ]
     told = (
-        f"Of the epoch's {len(counts)} samples, {once} are trained on once,"
-        f" {twice} twice and {never} never. The second launch has the weights"
-        f" of step {step}, and {_resumes(resumes_at(values))}."
+        f"In the final weights, {once} of {len(counts)} samples count once,"
+        f" {twice} twice and {never} never. The restart loads the weights of"
+        f" step {step} and {_resumes(resumes_at(values))}."
         if step
-        else "There is no checkpoint yet, so the second launch starts over and"
+        else "There is no checkpoint yet, so the restart begins at step 0 and"
         " loses only time."
     )
     panels = [Lanes("The epoch's samples, eight to a step", rows)]
