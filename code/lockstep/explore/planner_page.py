@@ -91,6 +91,9 @@ LABELS = {
     "optimizer_seconds": "the optimizer's pass",
     "straggler": "waiting for stragglers",
     "system": "CUDA, NCCL and fragmentation",
+    "width": "factor of the interval",
+    "dominant": "largest uncertainty",
+    "outside": "outside the data",
     "buffers": "gathered layers, or buckets",
     "data": "sent for data parallelism",
     "tensor": "sent for tensor parallelism",
@@ -246,7 +249,7 @@ def answer(name: str, given: dict) -> str:
 def written(name: str, given: dict) -> str:
     """The answer to a question that has one."""
     found = ask(name, given)
-    keys = [key for key in QUESTIONS[name].keys if key in found]
+    keys = [key for key in QUESTIONS[name].keys if found.get(key, "") != ""]
     headline = ""
     for key in ("verdict", "remedy"):
         if key in keys:

@@ -183,6 +183,17 @@ class Views:
             [[word.replace("%", " %") for word in line] for line in lines],
         )
 
+    def left_out(self) -> dict[str, str]:
+        """Return the errors over all sources that the fit left out: `rows`,
+        `error` and `within_20`."""
+        lines = block("throughput, a source left out at a time")
+        [(_, rows, _, _, error, _, within)] = [x for x in lines if x[0] == "all"]
+        return {
+            "rows": rows,
+            "error": error.replace("%", " %"),
+            "within_20": within.replace("%", " %"),
+        }
+
     def causes(self) -> str:
         """Return a table of throughput's errors by cause."""
         lines = []
