@@ -585,7 +585,7 @@ def test_the_planner_is_used_by_keyboard(browser: Browser, site: Site) -> None:
         name = page.get_by_text("step", exact=True)
         shown.locator("summary", has=name).focus()
         page.keyboard.press("Enter")
-        expect(step).to_contain_text("= 21.08 s")
+        expect(step).to_contain_text("= 22.92 s")
         bubble = page.locator("#run-bubble_overhead")
         expect(bubble).to_be_hidden()
         shown.locator("summary", has_text="idle: the bubble").focus()

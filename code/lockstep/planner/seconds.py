@@ -358,21 +358,19 @@ def timed(s: dict) -> dict:
     one_expert_rank = s["expert_tp"] < s["tp"]
     s["expert_reach"] = 1 if one_expert_rank else s["tp"] * s["cp"]
     s.update(bandwidths(s))
+    if s["efficiency"]:
+        computing = [GIVEN_COMPUTE, GIVEN_ATTENTION]
+    else:
+        computing = [SHARES[matmul], SHARES[attention]] + LAYER
+        computing += [COMPUTE, ATTENTION]
     return derive(
         s,
         [
-            SHARES[matmul],
-            SHARES[attention],
             SHARES["exposed_tensor_fused" if fused else "exposed_tensor"],
             TOKENS,
         ]
-        + LAYER
         + WIRE
-        + (
-            [GIVEN_COMPUTE, GIVEN_ATTENTION]
-            if s["efficiency"]
-            else [COMPUTE, ATTENTION]
-        )
+        + computing
         + TIME
         + [COVER[s["zero_stage"]]]
         + STEP,

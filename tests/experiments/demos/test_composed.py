@@ -103,9 +103,12 @@ def test_tensor_parallelism_belongs_innermost() -> None:
 
 def test_a_stage_three_under_a_pipeline_gathers_for_each_micro_batch() -> None:
     """In the planner, data-parallel bytes of stage 3 under a pipeline are
-    (2 m + m) / 2 of stage 1's for m micro-batches."""
+    (2 m + m) / 2 of stage 1's for m micro-batches, if each of them reduces its
+    gradients, and (2 m + 1) / 2 if only the last one does."""
     run = dict(orders.RUN, sequence_parallel=1)
     one = ask("run", run)
-    three = ask("run", run | {"zero_stage": 3})
-    ratio = float(three["data_bytes"]) / float(one["data_bytes"])
-    assert ratio == pytest.approx(3 * one["microbatches"] / 2)
+    count = one["microbatches"]
+    for each, expected in ((True, 3 * count / 2), (False, (2 * count + 1) / 2)):
+        three = ask("run", run | {"zero_stage": 3, "reduce_each": each})
+        ratio = float(three["data_bytes"]) / float(one["data_bytes"])
+        assert ratio == pytest.approx(expected)
