@@ -187,7 +187,9 @@ class Views:
         """Return the errors over all sources that the fit left out: `rows`,
         `error` and `within_20`."""
         lines = block("throughput, a source left out at a time")
-        [(_, rows, _, _, error, _, within)] = [x for x in lines if x[0] == "all"]
+        [(_, rows, _, _, error, _, within)] = [
+            x for x in lines if x[0] == "all"
+        ]
         return {
             "rows": rows,
             "error": error.replace("%", " %"),
