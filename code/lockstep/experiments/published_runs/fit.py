@@ -14,9 +14,7 @@ made of these errors.
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from typing import Any
 import numpy
 from scipy.optimize import least_squares, minimize
 
+from lockstep.experiments.published_runs.rows import ROWS, Row, read
 from lockstep.planner.constants import (
     CONSTANTS,
     FAMILIES,
@@ -35,11 +34,10 @@ from lockstep.planner.constants import (
     VALUES,
     WIDTHS,
 )
-from lockstep.planner.figures import number, plain
+from lockstep.planner.figures import plain
 from lockstep.planner.questions import ask
 from lockstep.planner.seconds import timed
 
-ROWS = Path(__file__).with_name("rows.jsonl")
 # By constant: the least, the most, a plausible value, and its uncertainty.
 PLAUSIBLE: dict[str, tuple[float, float, float, float]] = {
     "matmul_v100": (0.2, 0.95, 0.65, 0.1),
@@ -112,27 +110,9 @@ class Run:
     memory: float | None
 
 
-def inputs(command: str) -> dict[str, Any]:
-    """The inputs of a `lockstep plan run` command."""
-    given: dict[str, Any] = {}
-    words = [word for word in shlex.split(command)[3:] if word != "--json"]
-    for at, word in enumerate(words):
-        if not word.startswith("--"):
-            continue
-        name = word[2:].replace("-", "_")
-        value = words[at + 1] if at + 1 < len(words) else "--"
-        if value.startswith("--"):
-            given[name] = True
-        elif re.match(r"[\d.]", value) and name != "preset":
-            given[name] = value if name == "schedule" else number(value)
-        else:
-            given[name] = value
-    return given
-
-
-def published(row: dict[str, Any]) -> tuple[float | None, Any]:
+def published(row: Row) -> tuple[float | None, Any]:
     """A row's speed, and how the planner's answer is read in its unit."""
-    figures = row["published"]
+    figures = row.published.model_dump(exclude_none=True)
     if "tokens_per_s_per_gpu" in figures:
         return figures["tokens_per_s_per_gpu"], rate("tokens_per_second_gpu")
     if "step_s" in figures:
@@ -149,11 +129,11 @@ def rate(key: str) -> Callable[[dict[str, Any]], float]:
     return lambda found: float(plain(found[key]))
 
 
-def flops(row: dict[str, Any]) -> Callable[[dict[str, Any]], float]:
+def flops(row: Row) -> Callable[[dict[str, Any]], float]:
     """FLOP/s of one GPU, as the row's source counts operations."""
-    if row["id"].startswith("narayanan"):  # what is computed again, too
+    if row.id.startswith("narayanan"):  # what is computed again, too
         return lambda found: plain(found["hfu"]) * found["peak_flops"]
-    if row["id"].startswith("llama3-405b"):  # half of attention
+    if row.id.startswith("llama3-405b"):  # half of attention
         return lambda found: plain(found["mfu_causal"]) * found["peak_flops"]
 
     def multiplied(found: dict[str, Any]) -> float:
@@ -170,24 +150,23 @@ def flops(row: dict[str, Any]) -> Callable[[dict[str, Any]], float]:
 def runs(path: Path = ROWS) -> list[Run]:
     """All published runs, each asked of the planner as it is now."""
     found = []
-    for line in path.read_text("utf-8").splitlines():
-        row = json.loads(line)
+    for row in read(path):
         speed, counted = published(row)
-        given = inputs(row["command"])
+        given = row.given
         answer = {
             name: plain(value) for name, value in ask("run", given).items()
         }
-        if "step_seconds" not in answer or NOT_SPEED.search(row["id"]):
-            print("left out:", row["id"])
+        if "step_seconds" not in answer or NOT_SPEED.search(row.id):
+            print("left out:", row.id)
             continue
-        answer["overlap"] = given.get("overlap", 0)
-        memory = row["published"].get("memory_gb")
-        source = re.split(r",|;|:\s| table| row|\(", row["source"])[0].strip()
+        answer["overlap"] = given["overlap"]
+        memory = row.published.memory_gb
+        source = re.split(r",|;|:\s| table| row|\(", row.source)[0].strip()
         if "tpu-recipes" in source:  # a page for each run
             source = "tpu-recipes"
         found.append(
             Run(
-                row["id"],
+                row.id,
                 source,
                 answer,
                 speed,
