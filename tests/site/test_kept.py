@@ -16,7 +16,7 @@ from pymdownx.highlight import Highlight
 
 from lockstep.site.build import kept
 from lockstep.site.build.kept import (
-    Navigation,
+    KeptNavigation,
     Store,
     keep_compiled,
     keep_formatted,
@@ -40,7 +40,7 @@ def test_a_part_is_rendered_once_for_the_pages_of_a_folder() -> None:
         made.append(path)
         return f"{path} {len(made)}"
 
-    navigation = Navigation(PAGES)
+    navigation = KeptNavigation(PAGES)
     parent = SimpleNamespace(active=False)
 
     def part(of: Page | None, path: str, active: bool = False) -> str:
@@ -61,7 +61,7 @@ def test_a_part_is_rendered_once_for_the_pages_of_a_folder() -> None:
 
 def test_material_asks_for_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
     env = load_config(str(ROOT / "mkdocs.yml")).theme.get_env()
-    Navigation([]).install(env)
+    KeptNavigation([]).install(env)
     assert env.loader
     source, _, _ = env.loader.get_source(env, kept._NAV_ITEM)
     assert source.count("{{ kept(render, page, item, ") == 1

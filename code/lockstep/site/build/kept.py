@@ -30,7 +30,7 @@ _RENDERS = 'render(item, path ~ "_" ~ loop.index, level + 1, nav_item)'
 _KEPT = _RENDERS.replace("render(", "kept(render, page, ")
 
 
-class Navigation:
+class KeptNavigation:
     """The parts of the navigation that a page is not in. Only their addresses
     differ from page to page, and those are equal for the pages of a folder."""
 

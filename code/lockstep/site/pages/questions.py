@@ -60,8 +60,11 @@ _ASKED = re.compile(r'plan\("([\w-]+)".*\)\.(\w+)', re.S)
 Shown = Callable[[str], str]  # the text of a question to that of a page
 
 
-def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
-    """Add the pages and the bundle, if the navigation names the index.
+def publish(
+    files: Files, config: MkDocsConfig, repository: str
+) -> dict[str, dict[str, list[str]]]:
+    """Add the pages and the bundle, if the navigation names the index. Return
+    the index page's groups: the questions of each topic, the core first.
 
     Args:
         repository: the address below which its files are shown.
@@ -70,7 +73,7 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
         PluginError: a question is not whole, or a figure cannot be computed.
     """
     if not names(config.nav, INDEX):
-        return
+        return {}
     try:
         traps = vetted(admitted())
         asked, found = list(vetted(core()).values()), list(traps.values())
@@ -91,6 +94,10 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
             files.append(File.generated(config, name, content=content))
     except ValueError as error:
         raise PluginError(f"questions: {error}") from None
+    groups: dict[str, list[str]] = {}
+    for one in sorted(every, key=lambda one: list(TOPICS).index(one.topic)):
+        groups.setdefault(TOPICS[one.topic], []).append(f"{HOME}/{one.id}.md")
+    return {INDEX: groups}
 
 
 def names(nav: Any, page: str) -> bool:
