@@ -124,11 +124,11 @@ def test_every_section_has_an_index(site: Site) -> None:
 
 
 def test_every_page_has_a_tab_and_neighbors(site: Site) -> None:
-    """Only home, notebooks and a page that only tests have are outside."""
+    """Only home and the notebooks are outside the navigation."""
     framed = "md-tabs__item--active", "md-footer__link"
     outside = {
         name.partition("/")[0]
         for name, html in site.pages().items()
         if not all(part in html for part in framed)
     }
-    assert outside == {"", "labs", "plain"}
+    assert outside == {"", "labs"}
