@@ -7,6 +7,7 @@ from itertools import islice
 from statistics import mean
 
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
 from lockstep.experiments.demos.position_sampler import (
@@ -67,3 +68,14 @@ def test_a_redrawn_order_repeats_and_loses_p_times_n_minus_p_over_n(
     assert mean(twice for twice, _ in found) == pytest.approx(
         expected, rel=0.03
     )
+
+
+def test_torchs_cpu_generator_uses_the_low_32_bits_of_a_seed() -> None:
+    """So `(seed << 32) + epoch` is the same order for each seed."""
+    orders = [
+        torch.randperm(
+            SAMPLES, generator=torch.Generator().manual_seed((seed << 32) + 1)
+        ).tolist()
+        for seed in (0, 1)
+    ]
+    assert orders[0] == orders[1]

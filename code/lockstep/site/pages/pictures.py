@@ -19,7 +19,7 @@ from lockstep.experiments.fleet.tables import named
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
-from lockstep.site.pages import predicted
+from lockstep.site.pages import data_pictures, predicted
 from lockstep.site.pages.charts import (
     Axis,
     Chart,
@@ -612,6 +612,7 @@ def millis(microseconds: float) -> str:
 PICTURES: dict[str, Callable[[], Chart]] = {
     "memory": memory,
     "bubble": bubble,
+    "one-order": data_pictures.one_order,
     "loss": loss,
     "spike-batch": spike(
         "bad batch",
