@@ -17,7 +17,7 @@ from lockstep.practice.bank import (
     ids,
     load,
 )
-from lockstep.practice.core import CORE, core
+from lockstep.practice.core_questions import CORE, core
 from lockstep.practice.figures import computed, given
 from lockstep.site.pages.evidence import missing
 

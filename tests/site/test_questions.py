@@ -147,7 +147,7 @@ def test_all_that_a_question_has_is_on_its_page(bank: Site) -> None:
     assert any(x.startswith("../../../planner/?ask=memory&") for x in links)
     assert any(x.endswith("/tests/practice/test_bank.py") for x in links)
     assert any(
-        x.endswith("/lockstep/experiments/benchmarks/background.json")
+        x.endswith("/lockstep/experiments/benchmarks/background_saving.json")
         for x in links
     )
 

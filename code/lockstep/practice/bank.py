@@ -7,7 +7,7 @@ the best that is public.
 
 The text is Markdown and a template: a figure is computed, as in `{{
 plan("memory", …).total_bytes }}`. Links are those of a page in docs/. What a
-number in an answer may come from is decided in `site/pages/origins.py`.
+number in an answer may come from is decided in `site/pages/number_origins.py`.
 """
 
 from __future__ import annotations

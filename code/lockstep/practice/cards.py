@@ -26,7 +26,7 @@ from lockstep.planner.figures import PlanError
 from lockstep.practice.figures import DOCS, computed, given, quoted
 
 from . import bank, rubric
-from .core import core
+from .core_questions import core
 from .estimates import generate
 from .kinds import KINDS
 

@@ -36,12 +36,12 @@ from lockstep.practice.bank import (
     Pushback,
     admitted,
 )
-from lockstep.practice.core import KINDS, Core, core
+from lockstep.practice.core_questions import KINDS, Core, core
 from lockstep.practice.figures import ROOT, computed, given, template
 from lockstep.practice.rounds import Round, rounds
 from lockstep.site.pages import generated
 from lockstep.site.pages.evidence import headings
-from lockstep.site.pages.origins import vetted
+from lockstep.site.pages.number_origins import vetted
 
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"

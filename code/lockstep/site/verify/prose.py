@@ -38,7 +38,7 @@ _FIGURE = re.compile(r"\{\{.*?\}\}", re.S)
 _STATEMENT = re.compile(r"\{%.*?%\}|\{#-.*?-#\}", re.S)
 _COMMENT = re.compile(r"<!--.*?-->", re.S)
 _FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.M | re.S)
-# A page names what holds a sentence by a mark, which proofs.py reads.
+# A page names what holds a sentence by a mark, which proof_marks.py reads.
 _TEST = re.compile(r"`[^`\n]*\b(?:tests/[\w/]+|test_\w+)[^`\n]*`")
 _LEFT_OUT = "pre, .footnote-backref, .md-button, script, style"
 
