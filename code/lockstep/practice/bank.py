@@ -1,6 +1,6 @@
 """Traps: what is asked, what falls short, what holds.
 
-`questions/ID.yml` is one that was admitted, with the record of its trials; the
+`traps/ID.yml` is one that was admitted, with the record of its trials; the
 site shows it. `candidates/ID.yml` is one that is still to be tried, so no page
 shows it: whether answers by others fall short, and whether ours is preferred to
 the best that is public.
@@ -35,7 +35,7 @@ from .rubric import Level
 
 HERE = Path(__file__).parent
 CANDIDATES = HERE / "candidates"
-QUESTIONS = HERE / "questions"
+QUESTIONS = HERE / "traps"
 
 # libyaml's where PyYAML has it: ten times as quick.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

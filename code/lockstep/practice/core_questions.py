@@ -1,6 +1,6 @@
 """The core of the bank: questions that are asked in public.
 
-`core/ID.yml` is one question with all that is said in answer. Of text, figures
+`core_questions/ID.yml` is one question with all that is said in answer. Of text, figures
 and links `bank.py` tells; besides, a factual sentence ends in a proof mark, as
 on a page. The questions of `bank.py` are traps, which sharpen these.
 """
@@ -29,7 +29,7 @@ from .bank import (
 )
 from .rubric import Level
 
-CORE = Path(__file__).parent / "core"
+CORE = Path(__file__).parent / "core_questions"
 KINDS = {
     "explain": "Explain a mechanism",
     "compare": "Compare",
