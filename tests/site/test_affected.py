@@ -43,8 +43,8 @@ def of(*paths: str, budget: float = 1e9) -> affected.Affected:
             "tests/debugging/bugs/test_bugs.py -k 07",
         ),
         (
-            "code/lockstep/practice/traps/five-seeds.yml",
-            "tests/practice/test_bank.py -k five-seeds",
+            "code/lockstep/practice/traps/significance-of-five-seeds.yml",
+            "tests/practice/test_bank.py -k significance-of-five-seeds",
         ),
         ("Makefile", "tests/test_setup.py"),
     ],

@@ -36,6 +36,7 @@ from .rubric import Level
 HERE = Path(__file__).parent
 CANDIDATES = HERE / "candidates"
 QUESTIONS = HERE / "traps"
+RENAMED = HERE / "renamed.yml"
 
 # libyaml's where PyYAML has it: ten times as quick.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -356,6 +357,12 @@ def loaded(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
     ]
     found.sort(key=lambda one: (list(TOPICS).index(one.topic), one.id))
     return {one.id: one for one in found}
+
+
+@cache
+def renamed() -> Mapping[str, str]:
+    """Return the present id of each question that had another id before."""
+    return MappingProxyType(yaml.load(RENAMED.read_text("utf-8"), LOADER))
 
 
 def ids(folder: Path) -> list[str]:

@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    field_validator,
 )
 
 from lockstep.planner.figures import PlanError
@@ -215,6 +216,17 @@ class Progress(BaseModel):
 
     version: Literal[1] = 1
     cards: dict[str, Kept] = {}
+
+    @field_validator("cards")
+    @classmethod
+    def _renamed(cls, cards: dict[str, Kept]) -> dict[str, Kept]:
+        """Give renamed questions their new ids; the later review counts."""
+        found: dict[str, Kept] = {}
+        for name, one in cards.items():
+            now = bank.renamed().get(name, name)
+            if now not in found or one.last_review > found[now].last_review:
+                found[now] = one
+        return found
 
     def take(self, other: Progress) -> int:
         """Those of another file that were reviewed later; how many."""

@@ -1,8 +1,9 @@
 """The core of the bank: questions that are asked in public.
 
-`core_questions/ID.yml` is one question with all that is said in answer. Of text, figures
-and links `bank.py` tells; besides, a factual sentence ends in a proof mark, as
-on a page. The questions of `bank.py` are traps, which sharpen these.
+`core_questions/ID.yml` is one question with all that is said in answer. Text,
+figures and links follow `bank.py`; in addition, each factual sentence ends in a
+proof mark, as on a page. The questions of `bank.py` are traps, which sharpen
+these.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from lockstep.practice.bank import (
     Asked,
     Pushback,
     admitted,
+    renamed,
 )
 from lockstep.practice.core_questions import KINDS, Core, core
 from lockstep.practice.figures import ROOT, computed, given, template
@@ -91,6 +92,17 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
             files.append(File.generated(config, name, content=content))
     except ValueError as error:
         raise PluginError(f"questions: {error}") from None
+
+
+def moved(nav: Any) -> dict[str, str]:
+    """Return the new page of each renamed question, by its earlier page, if the
+    navigation names the index."""
+    there = {*core(), *admitted()} if names(nav, INDEX) else set()
+    return {
+        f"{HOME}/{old}.md": f"{HOME}/{new}.md"
+        for old, new in renamed().items()
+        if new in there
+    }
 
 
 def names(nav: Any, page: str) -> bool:
@@ -285,6 +297,7 @@ class BankJson(TypedDict):
     """The file of all questions, and of the rubric that scores them."""
 
     topics: dict[str, str]  # by key; those that have questions first
+    renamed: dict[str, str]  # the present id by each earlier id
     levels: Sequence[str]  # from the lowest
     stages: list[dict[str, Any]]
     lines: list[dict[str, Any]]  # of the rubric; `links` are addresses
@@ -329,6 +342,7 @@ class Writer:
                 topic: TOPICS[topic]
                 for topic in sorted(TOPICS, key=lambda topic: topic not in held)
             },
+            "renamed": {**renamed()},
             "levels": scored.levels,
             "stages": [
                 stage.model_dump(mode="json") for stage in scored.stages
