@@ -23,7 +23,7 @@ from lockstep.rl.schedule import (
     prompt,
     simulate,
 )
-from lockstep.rl.versions import load_verified, publish
+from lockstep.rl.weight_versions import load_verified, publish
 from lockstep.trainer.checkpoint import published, verify
 from lockstep.trainer.config import ConfigError
 from lockstep.trainer.process import joined

@@ -24,7 +24,7 @@ from lockstep.site.pages.blocks import Block, blocks
 from lockstep.site.verify.execute import untested
 from lockstep.site.verify.warm import WARM
 from tests.conftest import ROOT
-from tests.packages import hiding_all_but
+from tests.dependency_groups import hiding_all_but
 
 SPECIMEN = Path(__file__).parent / "specimen"
 SETTINGS = """\

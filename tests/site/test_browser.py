@@ -48,7 +48,7 @@ SAMPLE = {
     "practice/labs/lab-09-interview-scenarios/",
     "practice/mock-interview/",
     "practice/questions/",
-    "practice/questions/five-seeds/",
+    "practice/questions/significance-of-five-seeds/",
     "reference/api/",
     "reference/api/trainer/step/",
     "reference/glossary/",
@@ -61,7 +61,7 @@ DARK = {  # those of them with colors of their own
     "performance/profiling/",
     "plain/",
     "planner/",
-    "practice/questions/five-seeds/",
+    "practice/questions/significance-of-five-seeds/",
 }
 whole = pytest.mark.parametrize(
     "whole",

@@ -24,7 +24,7 @@ from lockstep.trainer.process import on_rank0
 
 from .policy import CLIP, Policy, Rollout, begin, extend, rewards, surrogate
 from .schedule import Run, Schedule, prompt
-from .versions import load_verified, publish
+from .weight_versions import load_verified, publish
 
 WEIGHTS = "model.safetensors"
 LAGS = 64  # rows of the statistics; a greater lag counts as the last

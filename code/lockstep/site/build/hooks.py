@@ -35,25 +35,25 @@ from lockstep.explore import planner_page
 from lockstep.practice import estimates
 from lockstep.practice.figures import ENVIRONMENT, computed
 from lockstep.site.build import frame
-from lockstep.site.build.freshness import outdate
-from lockstep.site.build.kept import (
+from lockstep.site.build.build_cache import (
     KeptNavigation,
     Store,
     keep_compiled,
     keep_formatted,
     keep_highlighted,
 )
-from lockstep.site.build.policy import protect
+from lockstep.site.build.content_security_policy import protect
+from lockstep.site.build.freshness import outdate
 from lockstep.site.pages import (
     api,
-    checked,
     glossary,
     llms,
     notebook_pages,
-    predicted,
-    proofs,
+    proof_marks,
+    published_runs,
     questions,
     rounds,
+    torch_claims,
 )
 from lockstep.site.pages.diagrams import Ahead, picture
 from lockstep.site.pages.number_box import number_box
@@ -178,10 +178,10 @@ def on_page_markdown(
     if page.meta.get("computed"):
         planner = get_relative_url("planner/", page.url)
         given: dict[str, object] = {"bugs": bugs().values(), "colab": colab}
-        given |= {"glossary": glossary.load(), "checked": checked.load()}
+        given |= {"glossary": glossary.load(), "checked": torch_claims.load()}
         given["sources"] = sources
-        runs = get_relative_url(predicted.PAGE, page.url)
-        given["published"] = predicted.Views(planner, runs)
+        runs = get_relative_url(published_runs.PAGE, page.url)
+        given["published"] = published_runs.Views(planner, runs)
         try:
             markdown = computed(
                 markdown,
@@ -199,7 +199,7 @@ def on_page_markdown(
         markdown = _EXPLORABLE.sub(
             lambda found: explore_page.figure(found["name"], first), markdown
         )
-        markdown = proofs.marked(markdown, sources)
+        markdown = proof_marks.marked(markdown, sources)
     except ValueError as error:
         raise PluginError(f"{page.file.src_uri}: {error}") from None
     if not (name := page.meta.get("notebook")):

@@ -19,7 +19,7 @@ from lockstep.experiments.fleet.tables import named
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
-from lockstep.site.pages import data_pictures, predicted
+from lockstep.site.pages import data_pictures, published_runs
 from lockstep.site.pages.charts import (
     Axis,
     Chart,
@@ -34,8 +34,8 @@ from lockstep.site.pages.charts import (
 )
 
 RESULTS = Path(experiments.__file__).parent
-LOSSES = RESULTS / "demos" / "resumed.json"
-SPIKES = RESULTS / "demos" / "unstable.json"
+LOSSES = RESULTS / "demos" / "loss_after_resume.json"
+SPIKES = RESULTS / "demos" / "training_instability.json"
 GPU = RESULTS / "gpu" / "result.json"
 BENCHMARK = RESULTS / "benchmarks" / "result.json"
 PROTEINS = RESULTS / "studies" / "protein_lm.json"
@@ -660,8 +660,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "trace-late": trace("late", "Trace A"),
     "trace-apart": trace("apart", "Trace B"),
     "trace-overlap": trace("overlap", "Trace C"),
-    "predicted-throughput": partial(predicted.chart, "throughput"),
-    "predicted-memory": partial(predicted.chart, "memory"),
+    "predicted-throughput": partial(published_runs.chart, "throughput"),
+    "predicted-memory": partial(published_runs.chart, "memory"),
 }
 
 

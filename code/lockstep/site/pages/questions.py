@@ -35,13 +35,14 @@ from lockstep.practice.bank import (
     Asked,
     Pushback,
     admitted,
+    renamed,
 )
-from lockstep.practice.core import KINDS, Core, core
+from lockstep.practice.core_questions import KINDS, Core, core
 from lockstep.practice.figures import ROOT, computed, given, template
 from lockstep.practice.rounds import Round, rounds
 from lockstep.site.pages import generated
 from lockstep.site.pages.evidence import headings
-from lockstep.site.pages.origins import vetted
+from lockstep.site.pages.number_origins import vetted
 
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"
@@ -98,6 +99,17 @@ def publish(
     for one in sorted(every, key=lambda one: list(TOPICS).index(one.topic)):
         groups.setdefault(TOPICS[one.topic], []).append(f"{HOME}/{one.id}.md")
     return {INDEX: groups}
+
+
+def moved(nav: Any) -> dict[str, str]:
+    """Return the new page of each renamed question, by its earlier page, if the
+    navigation names the index."""
+    there = {*core(), *admitted()} if names(nav, INDEX) else set()
+    return {
+        f"{HOME}/{old}.md": f"{HOME}/{new}.md"
+        for old, new in renamed().items()
+        if new in there
+    }
 
 
 def names(nav: Any, page: str) -> bool:
@@ -292,6 +304,7 @@ class BankJson(TypedDict):
     """The file of all questions, and of the rubric that scores them."""
 
     topics: dict[str, str]  # by key; those that have questions first
+    renamed: dict[str, str]  # the present id by each earlier id
     levels: Sequence[str]  # from the lowest
     stages: list[dict[str, Any]]
     lines: list[dict[str, Any]]  # of the rubric; `links` are addresses
@@ -336,6 +349,7 @@ class Writer:
                 topic: TOPICS[topic]
                 for topic in sorted(TOPICS, key=lambda topic: topic not in held)
             },
+            "renamed": {**renamed()},
             "levels": scored.levels,
             "stages": [
                 stage.model_dump(mode="json") for stage in scored.stages
