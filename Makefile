@@ -75,6 +75,12 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 	$(BIN)python -m lockstep.site.verify.pdf .cache/printed-site handbook/ \
 	    .cache/handbook.pdf
 
+.PHONY: book
+book: install ## Print the core chapters into .cache/lockstep.pdf
+	$(BIN)mkdocs build --strict --site-dir .cache/printed-site
+	$(BIN)python -m lockstep.site.verify.book .cache/printed-site \
+	    .cache/lockstep.pdf
+
 ##@ The parts of `make test-all`, and more
 .PHONY: lint
 lint: $(VENV)/.all ## Check style, types, workflows and the language of pages

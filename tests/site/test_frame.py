@@ -106,21 +106,13 @@ def test_a_core_says_how_long_it_takes(
         assert frame.opened(html, page(every, uri), every) == html
 
 
-def test_every_section_has_an_index(site: Site) -> None:
-    """An address whose last part is cut off leads to a page."""
-    pages = site.pages()
-    folders = {name.rstrip("/").rpartition("/")[0] for name in pages}
-    known = {name.rstrip("/") for name in pages}
-    moved = {"performance", "operations"}  # redirected to Learn and to Fix
-    apart = {"labs", "reference/api"}  # notebooks, and modules by package
-    lost = {
-        folder
-        for folder in folders - known - moved
-        if not any(f"{folder}/".startswith(f"{part}/") for part in apart)
-    }
-    assert lost == set()
-    for folder in moved:
-        assert (site.folder / folder / "index.html").exists()
+def test_every_tab_leads_to_an_index(site: Site) -> None:
+    """Each tab opens a page that lists its section."""
+    home = BeautifulSoup(site.pages()[""], "html.parser")
+    tabs = [str(tab["href"]) for tab in home.select(".md-tabs__link")]
+    assert len(tabs) == 7  # six, and the page that only tests have
+    indexes = {f"{name.partition('/')[0]}/" for name in site.pages()}
+    assert {*tabs} <= indexes
 
 
 def test_every_page_has_a_tab_and_neighbors(site: Site) -> None:
