@@ -275,6 +275,7 @@ def averaged(cfg: TrainConfig) -> Task:
 
 
 def test_a_launch_checks_its_task_before_it_begins(tmp_path: Path) -> None:
+    """Two ranks refuse a loss that is a mean, and leave no run behind."""
     with pytest.raises(ranks.RankError, match="a sum over samples"):
         train(2, **settings(tmp_path, task=f"{__name__}:averaged"))
     assert not (tmp_path / "run.json").exists()

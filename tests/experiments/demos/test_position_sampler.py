@@ -3,46 +3,57 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
 from statistics import mean
+from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import default_collate
 
 from lockstep.experiments.demos.position_sampler import (
     PositionSampler,
     redrawn,
+    train,
 )
 
 SAMPLES, BATCH = 50, 8
 
 
-def steps(count: int, world: int, position: int = 0) -> list[list[int]]:
-    """The ids of each step, as real loaders with two workers yield them."""
-    ranks: list[DataLoader[int]] = [
-        DataLoader(
-            range(SAMPLES),  # type: ignore[arg-type]
-            batch_sampler=PositionSampler(
-                SAMPLES, BATCH, rank, world, position=position
-            ),
-            num_workers=2,
+def trained(
+    steps: int, world: int, position: int = 0
+) -> tuple[list[list[int]], int]:
+    """The ids of each step over all ranks, and the position at the end."""
+    shares: list[list[int]] = [[] for _ in range(steps)]
+    ends = set()
+    for rank in range(world):
+        own: list[list[int]] = []
+        ends.add(
+            train(
+                range(SAMPLES),  # type: ignore[arg-type]
+                lambda ids, own=own: own.append(ids.tolist()),  # type: ignore[misc]
+                steps,
+                position,
+                samples=SAMPLES,
+                batch=BATCH,
+                rank=rank,
+                world=world,
+            )
         )
-        for rank in range(world)
-    ]
-    shares = zip(*(islice(rank, count) for rank in ranks), strict=True)
-    return [sorted(i for ids in step for i in ids.tolist()) for step in shares]
+        for share, ids in zip(shares, own, strict=True):
+            share += ids
+    (end,) = ends
+    return [sorted(share) for share in shares], end
 
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_a_position_sampler_resumes_at_another_world_size(world: int) -> None:
     """Stop after two steps of one rank, with batches prefetched, and resume on
-    more ranks: each epoch has each sample once."""
-    before = steps(2, world=1)
-    after = steps(11, world, position=2 * BATCH)
-    assert before + after == steps(13, world=1)
+    more ranks: the steps of an uninterrupted run."""
+    before, position = trained(2, world=1)
+    after, end = trained(11, world, position)
+    assert (position, end) == (2 * BATCH, 13 * BATCH)
+    assert (before + after, end) == trained(13, world=1)
     counts = Counter(i for step in before + after for i in step)
-    assert 13 * BATCH == 2 * SAMPLES + 4
     assert sorted(counts.values()) == [2] * (SAMPLES - 4) + [3] * 4
 
 
@@ -57,17 +68,28 @@ def test_a_position_sampler_reshuffles_each_epoch() -> None:
     assert all(sorted(ids) == [*range(SAMPLES)] for ids in epochs)
 
 
-@pytest.mark.parametrize("trained", [20, 32, 48])
+@pytest.mark.parametrize("stop", [20, 32, 48])
 def test_a_redrawn_order_repeats_and_loses_p_times_n_minus_p_over_n(
-    trained: int,
+    stop: int,
 ) -> None:
     """torch's sampler draws a new order for the rest of an epoch of 64."""
-    found = [redrawn(64, trained, seed) for seed in range(400)]
-    assert all(twice == never for twice, never in found)
-    expected = trained * (64 - trained) / 64
-    assert mean(twice for twice, _ in found) == pytest.approx(
-        expected, rel=0.03
-    )
+    found = [redrawn(64, [stop], seed) for seed in range(400)]
+    expected: Any = pytest.approx(stop * (64 - stop) / 64 / 64, rel=0.03)
+    assert mean(again for again, _ in found) == expected
+    assert mean(never for _, never in found) == expected
+
+
+def test_eleven_redraws_of_an_epoch_lose_a_third() -> None:
+    """A sample escapes all twelve parts with (11/12)^12 = 35 %."""
+    stops = [100 * part for part in range(1, 12)]
+    found = [redrawn(1200, stops, seed)[1] for seed in range(50)]
+    assert mean(found) == pytest.approx((11 / 12) ** 12, rel=0.02)
+
+
+def test_torchs_collate_refuses_an_empty_share() -> None:
+    """A batch sampler that yields an empty list needs its own collate_fn."""
+    with pytest.raises(IndexError):
+        default_collate([])
 
 
 def test_torchs_cpu_generator_uses_the_low_32_bits_of_a_seed() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import RandomSampler, Sampler
+from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
 
 
 # --8<-- [start:sampler]
@@ -36,24 +39,48 @@ class PositionSampler(Sampler[list[int]]):
 
     def id_at(self, position: int) -> int:
         epoch, index = divmod(position, self.samples)
-        return order(self.samples, self.seed, epoch)[index]
+        return int(order(self.samples, self.seed, epoch)[index])
 
 
-@cache
-def order(samples: int, seed: int, epoch: int) -> list[int]:
+@lru_cache(maxsize=2)
+def order(samples: int, seed: int, epoch: int) -> np.ndarray:
     """Return the ids of an epoch in their shuffled order."""
-    return np.random.default_rng([seed, epoch]).permutation(samples).tolist()
+    return np.random.default_rng([seed, epoch]).permutation(samples)
 
 
 # --8<-- [end:sampler]
-def redrawn(samples: int, trained: int, seed: int) -> tuple[int, int]:
-    """Resume an epoch with a new order and skip as many samples as were used.
+# --8<-- [start:train]
+def train(
+    data: Dataset,
+    step: Callable[[Any], None],  # forward, backward, optimizer.step()
+    steps: int,
+    position: int,  # from the checkpoint
+    **job: int,  # samples, batch, rank, world
+) -> int:
+    """Train for some steps, and return the position to save."""
+    sampler = PositionSampler(position=position, **job)
+    loader = DataLoader(data, batch_sampler=sampler, num_workers=2)
+    for batch in islice(loader, steps):
+        step(batch)
+        position += job["batch"]
+    return position
+
+
+# --8<-- [end:train]
+def redrawn(
+    samples: int, stops: Sequence[int], seed: int
+) -> tuple[float, float]:
+    """Stop an epoch at each of `stops`; each launch draws a new order and skips
+    as many samples as were used before.
 
     Returns:
-        How many samples the epoch trains on twice, and how many never.
+        The shares of the epoch's samples that are trained on more than once,
+        and never.
     """
     generator = torch.Generator().manual_seed(seed)
     sampler = RandomSampler(range(samples), generator=generator)
-    before, after = [*sampler][:trained], [*sampler][trained:]
-    twice = {*before} & {*after}
-    return len(twice), samples - len({*before} | {*after})
+    used = Counter[int]()
+    for begin, end in pairwise([0, *stops, samples]):
+        used.update([*sampler][begin:end])
+    again = sum(times > 1 for times in used.values())
+    return again / samples, 1 - len(used) / samples

@@ -82,6 +82,10 @@ def draw(canvas: Canvas, order, rows, owners, kinds) -> None:  # type: ignore[no
     def at(position: int) -> float:
         return left + position * wide + position // BATCH * GAP
 
+    samples = len({*order})
+    canvas.y += LINE
+    canvas.text(at(samples), canvas.y - 4, "next epoch")
+    top = canvas.y
     canvas.y += LINE
     canvas.text(2, canvas.y - 4, "sample")
     for position, sample in enumerate(order):
@@ -95,7 +99,12 @@ def draw(canvas: Canvas, order, rows, owners, kinds) -> None:  # type: ignore[no
                 x = at(step * BATCH + place)
                 canvas.box(x, canvas.y, wide, 20, f"fill-{rank}")
         canvas.y += 20
+    restart = at(BATCH) - GAP / 2
+    canvas.upright(restart, canvas.y - 23, canvas.y + 3, "chart-rule")
+    canvas.upright(at(samples), top - 2, canvas.y, "chart-rule")
     for step in range(steps):
         middle = at(step * BATCH) + BATCH * wide / 2
         canvas.text(middle, canvas.y + 16, f"step {step + 1}", "middle")
-    canvas.y += 24
+        begins = f"position {step * BATCH}"
+        canvas.text(middle, canvas.y + 16 + LINE, begins, "middle")
+    canvas.y += 24 + LINE

@@ -71,6 +71,7 @@ _STATEMENT = re.compile(r"\{%.*?%\}|\{#-.*?-#\}", re.S)
 _COMMENT = re.compile(r"<!--.*?-->", re.S)
 _FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.M | re.S)
 # A page names what holds a sentence by a mark, which proof_marks.py reads.
+_MARK = re.compile(r"\[✓[^\]]*\]")
 _TEST = re.compile(r"`[^`\n]*\b(?:tests/[\w/]+|test_\w+)[^`\n]*`")
 _LEFT_OUT = "pre, .footnote-backref, .md-button, script, style"
 
@@ -83,7 +84,7 @@ def faults(text: str, path: str = "") -> Iterator[str]:
     """
     page = _rendered(text)
     if path.startswith("docs/"):
-        for found in _TEST.finditer(_FENCED.sub("", text)):
+        for found in _TEST.finditer(_MARK.sub("", _FENCED.sub("", text))):
             yield f"a test in running text, where a mark would do: {found[0]}"
     yield from _headings(page)
     for quote in page.select(".admonition"):
