@@ -122,7 +122,7 @@ def pytest_ignore_collect(
     """Leave out slow files where no slow test is asked for: each worker would
     import them and what they need."""
     unasked = config.getoption("markexpr").startswith("not slow")
-    return unasked and _slow(collection_path) or None
+    return (unasked and _slow(collection_path)) or None
 
 
 @functools.cache
