@@ -62,6 +62,7 @@ def both_ways(folder: Path, python: Path) -> list[Any]:
     return [end(one, folder, short)[:3] for one in trainers]
 
 
+@pytest.mark.slow
 def test_forked_ranks_end_with_torchruns_weights(
     apart: Apart, tmp_path: Path, warm: Path
 ) -> None:
@@ -81,6 +82,7 @@ def shown(folder: Path, *sources: dict[str, str]) -> list[str]:
         return [matters(adapter(**each), folder, sound) for each in sources]
 
 
+@pytest.mark.slow
 def test_a_fault_shows_and_a_sound_loop_shows_nothing(
     apart: Apart, tmp_path: Path
 ) -> None:
