@@ -49,7 +49,6 @@ def site_config(root: Path) -> MkDocsConfig:
     return load_config(str(root / "mkdocs.yml"), plugins=[], hooks=[])
 
 
-@cache
 def site_root(path: Path) -> Path:
     """The nearest folder above `path` that holds a `mkdocs.yml`."""
     for parent in path.resolve().parents:
