@@ -116,6 +116,15 @@ def _quick(item: pytest.Item) -> tuple[bool, bool, bool]:
     )
 
 
+def pytest_ignore_collect(
+    collection_path: Path, config: pytest.Config
+) -> bool | None:
+    """Leave out slow files where no slow test is asked for: each worker would
+    import them and what they need."""
+    unasked = config.getoption("markexpr").startswith("not slow")
+    return (unasked and _slow(collection_path)) or None
+
+
 @functools.cache
 def _slow(path: Path) -> bool:
     return any(path.is_relative_to(ROOT / one) for one in SLOW)

@@ -33,13 +33,17 @@ WARM_TRAINER = str(Path(__file__).with_name("warm_trainer.py"))
 
 
 def warm_torchrun(
-    *options: str, script: str = WARM_TRAINER, before: str = ""
+    *options: str,
+    script: str = WARM_TRAINER,
+    before: str = "",
+    python: str | Path = sys.executable,
 ) -> list[str]:
     """torchrun whose ranks run `script` as forks of itself, which has loaded
     torch for all of them and then done what `before` says.
 
     A start takes a tenth of the time. What differs: they share its session,
-    and /proc does not show their environment.
+    and /proc does not show their environment. `python` may have torch loaded,
+    too, unless a test looks at torchrun's children.
     """
     code = (
         "import os\nos.environ['OMP_NUM_THREADS'] = '1'\n"
@@ -47,7 +51,7 @@ def warm_torchrun(
         "from torch.distributed.run import main\nmain()"
     )
     forks = "--start-method=fork", *options, "--run-path"
-    return [sys.executable, "-c", code, *forks, script]
+    return [str(python), "-c", code, *forks, script]
 
 
 def finish(

@@ -115,6 +115,7 @@ def test_a_missing_package_of_a_readers_own_is_not_ours(light: Path) -> None:
     assert "no_such_package" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", PACKAGES)
 def test_an_extra_brings_what_its_modules_import(
     tmp_path: Path, extra: str

@@ -352,6 +352,7 @@ def test_what_rdkit_cannot_place_is_refused() -> None:
         chirality.conformer("C1CC")
 
 
+@pytest.mark.slow
 def test_no_assay_of_ours_tells_mirror_images_apart(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -42,6 +42,7 @@ def work(folder: Path, settings: dict[str, Any], options: Options) -> Any:
     return jobs.work(settings, options)
 
 
+@pytest.mark.slow
 def test_an_epoch_that_was_killed_has_each_molecule_once(
     store, tmp_path
 ) -> None:

@@ -68,6 +68,11 @@ print("all done")
 Run = Callable[..., Ended]
 
 
+def unsaved(tmp_path: Path) -> Launch:
+    """Return a launch without a checkpoint that the examiner would wait for."""
+    return Launch(tmp_path / "run", save_every=100)
+
+
 def begun(
     tmp_path: Path,
     code: str,
@@ -78,7 +83,7 @@ def begun(
     """A launch of these lines of Python, under way."""
     words = [str(python), "-c", code, *map(str, args)]
     adapter = Adapter(tmp_path, "lines", lambda _: words, lambda _: [], {})
-    return launching(adapter, Launch(tmp_path / "run"), [*acts], {})
+    return launching(adapter, unsaved(tmp_path), [*acts], {})
 
 
 def launched(tmp_path: Path, code: str, *acts: Act, **how: Any) -> Ended:
@@ -247,7 +252,7 @@ def test_sharded_weights_are_seen_as_each_rank_holds_them(
     words = [str(warm / "torchrun"), "--standalone", "--nproc-per-node=2"]
     words.append(str(script))
     adapter = Adapter(tmp_path, "sharded", lambda _: words, lambda _: [], {})
-    with launching(adapter, Launch(tmp_path / "run"), [], {}) as under_way:
+    with launching(adapter, unsaved(tmp_path), [], {}) as under_way:
         ended = under_way.wait(60)
     assert ended.code == 0, ended.text
     for rank in range(2):

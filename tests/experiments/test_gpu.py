@@ -1,6 +1,7 @@
 """What measures a GPU computes what it says, on a CPU and small sizes."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,9 @@ def test_the_clock_waits_for_what_it_times() -> None:
 
 @pytest.mark.slow  # it trains three times
 def test_the_stopped_trainer_ends_with_the_same_weights(
-    tmp_path: Path,
+    tmp_path: Path, warm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "executable", str(warm / "python"))
     whole = trained(f"{tmp_path}/whole", "bf16")
     trained(f"{tmp_path}/stopped", "bf16", "--stop-at-step", "25")
     assert trained(f"{tmp_path}/stopped", "bf16") == whole

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -75,6 +76,7 @@ def least(
     }
 
 
+@pytest.mark.slow
 def test_time_shows_in_a_phase_that_need_not_be_to_blame() -> None:
     """A decodes on both ranks, B is in the all-reduce on both; C's rank 1 and
     D's rank 0 are late, and the other one waits."""

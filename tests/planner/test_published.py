@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from lockstep.cli import main
+from lockstep.practice.bank import LOADER
 
-PUBLISHED = yaml.safe_load(
-    (Path(__file__).parents[1] / "data" / "published.yml").read_text("utf-8")
+PUBLISHED = yaml.load(
+    (Path(__file__).parents[1] / "data" / "published.yml").read_text("utf-8"),
+    LOADER,
 )
 PLANNED = {f["id"]: f for f in PUBLISHED["figures"] if f["plan"]}
 FIELDS = {"id", "plan", "key", "value", "published", "tolerance", "why"}

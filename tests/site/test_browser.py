@@ -63,6 +63,14 @@ DARK = {  # those of them with colors of their own
     "planner/",
     "practice/questions/significance-of-five-seeds/",
 }
+NARROW = {  # those of them that a phone lays out in a different way
+    "",
+    "concepts/parallelism/",
+    "plain/",
+    "planner/",
+    "practice/interview-map/",
+    "practice/questions/",
+}
 whole = pytest.mark.parametrize(
     "whole",
     [False, pytest.param(True, marks=pytest.mark.weekly)],
@@ -355,6 +363,7 @@ def test_every_page_can_be_read_on_a_phone(
     browser: Browser, site: Site, subtests: pytest.Subtests, whole: bool
 ) -> None:
     phone: Any = {"viewport": PHONE, "has_touch": True}
+    assert NARROW < SAMPLE
     with Visit(browser, site, **phone) as visit:
         axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
         visit.context.add_init_script(path=axe)
@@ -366,7 +375,8 @@ def test_every_page_can_be_read_on_a_phone(
                 wide = page.evaluate("document.documentElement.scrollWidth")
                 assert wide <= PHONE["width"]
                 assert page.evaluate(SIDEWAYS) == []
-                assert violations(page, "light") == []
+                if whole or address in NARROW:
+                    assert violations(page, "light") == []
                 assert page.evaluate(SHOWN_BY_HOVER) == []
                 small = page.evaluate(SMALLEST_TEXT)
                 assert small["prose"] >= 16, small

@@ -4,9 +4,13 @@ import re
 
 import yaml
 
+from lockstep.practice.bank import LOADER
+
 from .conftest import ROOT
 
-READINGS = yaml.safe_load((ROOT / "docs" / "readings.yml").read_text("utf-8"))
+READINGS = yaml.load(
+    (ROOT / "docs" / "readings.yml").read_text("utf-8"), LOADER
+)
 
 
 def test_a_reading_names_its_page_day_and_revision_and_how_marks_ended() -> (

@@ -139,6 +139,7 @@ def killed(given: Event, at: int) -> int:
     return calls[0]
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_moment_of_publishing_ends_the_same(
     whole: tuple[Path, str], tmp_path: Path
 ) -> None:

@@ -66,7 +66,7 @@ def test_one_process_needs_no_launcher(tmp_path: Path) -> None:
     ],
 )
 def test_a_rank_leaves_without_finalizing(
-    settings: str, code: int, says: str, tmp_path: Path
+    settings: str, code: int, says: str, tmp_path: Path, warm: Path
 ) -> None:
     """gloo's threads may still need the interpreter (`launcher.leave`)."""
     arguments = ["--run-dir", str(tmp_path), *settings.split()]
@@ -76,7 +76,7 @@ def test_a_rank_leaves_without_finalizing(
         f"sys.argv[1:] = {arguments}\n"
         "runpy.run_module('lockstep.trainer', run_name='__main__')\n"
     )
-    said = finish([sys.executable, "-c", program], code)
+    said = finish([str(warm / "python"), "-c", program], code)
     assert says in said
     assert "finalized" not in said
 
@@ -108,13 +108,13 @@ def test_ranks_end_with_their_launcher(tmp_path: Path) -> None:
         assert not alive
 
 
-def test_one_job_at_a_time(tmp_path: Path) -> None:
+def test_one_job_at_a_time(tmp_path: Path, warm: Path) -> None:
     """The second is refused in one line; SIGKILL frees the lock at once,
     although loader workers outlive their rank."""
-    trainer = [sys.executable, *TRAINER, *long_run(tmp_path)]
-    with running([*trainer, "--num-workers", "2"]) as job:
+    trainer = [*TRAINER, *long_run(tmp_path)]
+    with running([sys.executable, *trainer, "--num-workers", "2"]) as job:
         until(lambda: saved(tmp_path), "a checkpoint")
-        said = finish(trainer, code=2)
+        said = finish([str(warm / "python"), *trainer], code=2)
         assert said.count("\n") == 1
         assert str(tmp_path) in said
         assert "in use by another job" in said
@@ -175,14 +175,16 @@ leave(trainer.main())
 
 
 @pytest.mark.parametrize("settings", daily(REFUSED, "--seed 1"))
-def test_rank_zero_alone_complains(settings: str, tmp_path: Path) -> None:
+def test_rank_zero_alone_complains(
+    settings: str, tmp_path: Path, warm: Path
+) -> None:
     """Even where it is the last to find out: torchrun ends all ranks as soon
     as one has left, and would end it with its word unsaid."""
     same = "--max-steps", "2", "--run-dir", str(tmp_path / "run")
     assert command(*same)[0] == 0
     late = tmp_path / "late.py"
     late.write_text(LATE)
-    job = warm_torchrun(*TWO, script=str(late))
+    job = warm_torchrun(*TWO, script=str(late), python=warm / "python")
     said = finish([*job, *same, *settings.split()], code=1)  # torchrun's own
     assert said.count(REFUSED[settings]) == 1
 
@@ -205,11 +207,11 @@ def test_python_shuts_down_when_other_threads_are_at_rest() -> None:
 
 
 def test_audit_command_agrees(
-    tmp_path: Path, capsys: pytest.CaptureFixture
+    tmp_path: Path, capsys: pytest.CaptureFixture, warm: Path
 ) -> None:
     train(1, run_dir=tmp_path, max_steps=5)
     again = "audit", str(tmp_path)
-    asked = finish([sys.executable, "-m", "lockstep.cli", *again, "--json"])
+    asked = finish([str(warm / "lockstep"), *again, "--json"])
     report = json.loads(asked)
     assert report["exactly_once"]
     assert report["steps"] == 5

@@ -416,7 +416,7 @@ if code := main():
 
 
 def test_torchrun_restarts_a_job_whose_ranks_are_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path
 ) -> None:
     """Twice in a row, another rank each time."""
     same = {"max_steps": 40, "hidden_size": 32, "checkpoint_every_steps": 10}
@@ -427,7 +427,9 @@ def test_torchrun_restarts_a_job_whose_ranks_are_killed(
     settings = ["--run-dir", str(tmp_path / "killed")]
     for name, value in same.items():
         settings += [f"--{name.replace('_', '-')}", str(value)]
-    job = warm_torchrun(*TWO, "--max-restarts=3", script=str(dying))
+    restarted = *TWO, "--max-restarts=3"
+    python = warm / "python"
+    job = warm_torchrun(*restarted, script=str(dying), python=python)
     finish([*job, *settings])
     last = events(tmp_path / "killed", 2)[-1]
     assert last["weights_sha256"] == whole["weights_sha256"]

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -38,6 +38,7 @@ from lockstep.experiments.resume_mutants.trials import (
 )
 
 LOOP = "lockstep.examples.plain_loop"
+Apart = Callable[..., Any]
 SHORT = Trial("stopped", (2,), {"steps": 4})
 
 
@@ -46,22 +47,27 @@ def adapter(**sources: str) -> Adapter:
     return replace(load(f"{LOOP}_exam"), start=starter(sources))
 
 
-def apart(act: Callable[..., Any], *args: Any) -> Any:
-    """Call `act` in a process without threads, as a campaign's is."""
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Apart]:
+    """Call a function in a process without threads, as a campaign's is."""
     spawn = get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-        return pool.submit(act, *args).result()
+        yield lambda act, *args: pool.submit(act, *args).result()
 
 
-def both_ways(folder: Path) -> list[Any]:
+def both_ways(folder: Path, python: Path) -> list[Any]:
     """How a run ends that is stopped once: in forks, and under torchrun."""
     trainers = adapter(), load(f"{LOOP}_exam")
-    return [end(one, folder, SHORT)[:3] for one in trainers]
+    short = SHORT._replace(settings={**SHORT.settings, "python": str(python)})
+    return [end(one, folder, short)[:3] for one in trainers]
 
 
-def test_forked_ranks_end_with_torchruns_weights(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_forked_ranks_end_with_torchruns_weights(
+    apart: Apart, tmp_path: Path, warm: Path
+) -> None:
     """The exit code, all weights and the samples are the same."""
-    forked, started = apart(both_ways, tmp_path)
+    forked, started = apart(both_ways, tmp_path, warm / "python")
     assert forked == started
     code, weights, ids = forked
     assert (code, len({*weights}), len(weights)) == (0, 1, 2)
@@ -70,12 +76,16 @@ def test_forked_ranks_end_with_torchruns_weights(tmp_path: Path) -> None:
 
 def shown(folder: Path, *sources: dict[str, str]) -> list[str]:
     """What shows of trainers with these sources."""
-    trials.TRIALS[:] = [SHORT]
     sound = end(adapter(), folder, Trial("", (), SHORT.settings)).ids
-    return [matters(adapter(**each), folder, sound) for each in sources]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "TRIALS", [SHORT])
+        return [matters(adapter(**each), folder, sound) for each in sources]
 
 
-def test_a_fault_shows_and_a_sound_loop_shows_nothing(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_fault_shows_and_a_sound_loop_shows_nothing(
+    apart: Apart, tmp_path: Path
+) -> None:
     """A scheduler that is not saved gives a stopped run other weights."""
     line, text = '"scheduler": scheduler,\n', source_of(LOOP)
     assert text.count(line) == 1
@@ -99,7 +109,7 @@ def one_rank_fails() -> tuple[int, str]:
     return process.wait(), process.stdout.read().decode()
 
 
-def test_when_a_rank_fails_the_others_are_ended() -> None:
+def test_when_a_rank_fails_the_others_are_ended(apart: Apart) -> None:
     """As under torchrun: the launch ends with 1, long before they would."""
     begun = time.monotonic()
     code, text = apart(one_rank_fails)
@@ -123,7 +133,7 @@ def told_to_end() -> tuple[bytes, int]:
     return ready, process.wait()
 
 
-def test_sigterm_reaches_the_ranks() -> None:
+def test_sigterm_reaches_the_ranks(apart: Apart) -> None:
     """The launcher passes it on, and ends with 1 as torchrun does."""
     assert apart(told_to_end) == (b"ready", 1)
 
@@ -139,7 +149,7 @@ def broken_off(folder: Path) -> list[int]:
     ]
 
 
-def test_what_a_launch_leaves_is_ended(tmp_path: Path) -> None:
+def test_what_a_launch_leaves_is_ended(apart: Apart, tmp_path: Path) -> None:
     """The exam finds the forks of a launch that it breaks off."""
     assert apart(broken_off, tmp_path) == []
 
@@ -196,7 +206,8 @@ def unused(folder: Path, variants: list[Variant]) -> list[str]:
             into = folder / f"{os.getpid()}.json"
             into.write_text(json.dumps([*ran]))
 
-    forked.script = traced
+    patch = pytest.MonkeyPatch()
+    patch.setattr(forked, "script", traced)
     missed = []
     for one in variants:
         run = adapter_of(one.loop, one.sources)
@@ -215,12 +226,15 @@ def unused(folder: Path, variants: list[Variant]) -> list[str]:
                 for lines in hunks(source_of(module), source)
                 if not any((module, line) in ran for line in lines)
             ]
+    patch.undo()
     return missed
 
 
 @pytest.mark.weekly
 @pytest.mark.timeout(1200)
-def test_each_change_of_a_sound_variant_runs(tmp_path: Path) -> None:
+def test_each_change_of_a_sound_variant_runs(
+    apart: Apart, tmp_path: Path
+) -> None:
     """A variant whose changed lines a loop never runs would be the plain
     loop. Compiled variants are left out: torch.compile doesn't go together
     with a trace function."""
@@ -228,7 +242,16 @@ def test_each_change_of_a_sound_variant_runs(tmp_path: Path) -> None:
     assert apart(unused, tmp_path, traced) == []
 
 
-def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:
+def forks(words: list[str]) -> tuple[int, str, int]:
+    """Run a command in forks; return its exit code, output and process."""
+    process = starter({})(words, {})
+    said = process.stdout.read().decode()
+    return process.wait(), said, process.pid
+
+
+def test_a_script_without_torchrun_runs_in_a_fork(
+    apart: Apart, tmp_path: Path
+) -> None:
     """A trainer that starts its ranks by itself is one process at first. It may
     import what lies next to it, and get a variable by `env`."""
     path = tmp_path / "alone.py"
@@ -238,25 +261,15 @@ def test_a_script_without_torchrun_runs_in_a_fork(tmp_path: Path) -> None:
         "print(os.environ, sys.argv[1:], os.getpid())"
     )
     words = ["env", "A=1", "python", str(path), "--steps", "3"]
-    process = starter({})(words, {})
-    said = process.stdout.read().decode()
-    assert process.wait() == 0
+    code, said, pid = apart(forks, words)
+    assert code == 0
     assert "'A': '1'" in said
-    assert said.endswith(f" ['--steps', '3'] {process.pid}\n")
+    assert said.endswith(f" ['--steps', '3'] {pid}\n")
 
 
-def test_a_module_runs_in_forks() -> None:
+def test_a_module_runs_in_forks(apart: Apart) -> None:
     """As with `torchrun -m MODULE`, on each rank."""
-    words = [
-        "python",
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "this",
-    ]
-    process = starter({})(words, {})
-    said = process.stdout.read().decode()
-    assert process.wait() == 0
+    words = "python -m torch.distributed.run --nproc-per-node 2 -m this"
+    code, said, _ = apart(forks, words.split())
+    assert code == 0
     assert said.count("Beautiful is better than ugly.") == 2

@@ -102,6 +102,7 @@ def test_the_chart_is_the_result() -> None:
     assert row[1:] == [pictures.percent(one) for one in shares]
 
 
+@pytest.mark.slow
 def test_a_study_of_few_molecules(tmp_path, monkeypatch) -> None:
     """Each part runs; scaffolds of so few hold a component that is pinned."""
     smiles, values = chembl().of(study.TARGET)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Block:
     expected: str | None
     marks: tuple[pytest.MarkDecorator, ...]
 
-    @property
+    @cached_property
     def root(self) -> Path:
         """The folder of the `mkdocs.yml` that the page belongs to."""
         return site_root(self.page)

@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from lockstep.practice.bank import LOADER
 from lockstep.site.pages.evidence import headings
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -67,7 +68,7 @@ def load(path: Path = DATA) -> dict[str, list[Term]]:
     Raises:
         ValueError: an entry has another shape than `Term`.
     """
-    whole = yaml.safe_load(path.read_text("utf-8"))
+    whole = yaml.load(path.read_text("utf-8"), LOADER)
     return TypeAdapter(dict[str, list[Term]]).validate_python(whole)
 
 

@@ -21,6 +21,7 @@ from pymdownx.snippets import (
     SnippetPreprocessor,
 )
 
+_MARKDOWN = Markdown()  # the preprocessor asks it for the width of a tab
 _INCLUDE = SnippetPreprocessor.RE_ALL_SNIPPETS
 _MARKER = SnippetPreprocessor.RE_SNIPPET_SECTION
 _TARGET = re.compile(r"(?P<path>[\w./-]+)(?::(?P<section>[a-z][\w-]*))?")
@@ -43,8 +44,9 @@ class Include:
 
 @cache
 def site_config(root: Path) -> MkDocsConfig:
-    """`mkdocs.yml` as MkDocs itself reads it."""
-    return load_config(str(root / "mkdocs.yml"))
+    """Return `mkdocs.yml` as MkDocs itself reads it, without plugins and hooks:
+    importing those takes over a second."""
+    return load_config(str(root / "mkdocs.yml"), plugins=[], hooks=[])
 
 
 def site_root(path: Path) -> Path:
@@ -130,9 +132,11 @@ def expand(text: str, root: Path) -> str:
 
 
 def _expanded(text: str, root: Path) -> str:
+    if "8<" not in text:
+        return text
     options = site_config(root).mdx_configs["pymdownx.snippets"]
     extension = SnippetExtension(**options)
-    processor = SnippetPreprocessor(extension.getConfigs(), Markdown())
+    processor = SnippetPreprocessor(extension.getConfigs(), _MARKDOWN)
     try:
         return "\n".join(processor.run(text.split("\n")))
     except SnippetMissingError as error:

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 
+from lockstep.practice.bank import LOADER
 from lockstep.site.pages.evidence import outcomes
 from lockstep.site.pages.glossary import place
 
@@ -83,7 +84,7 @@ def load(path: Path = DATA) -> dict[str, list[Statement]]:
     Raises:
         ValueError: one has another shape than `Statement`.
     """
-    whole = yaml.safe_load(path.read_text("utf-8"))
+    whole = yaml.load(path.read_text("utf-8"), LOADER)
     return TypeAdapter(dict[str, list[Statement]]).validate_python(whole)
 
 
