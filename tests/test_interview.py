@@ -159,7 +159,7 @@ def test_gpu_rng_state_follows_its_rank_to_nodes_of_a_different_size(
 ) -> None:
     """The one-file trainer saves on one node with four GPUs and resumes on two
     nodes with two GPUs each, and the other way round. Each rank's GPU gets the
-    random state that this rank saved."""
+    RNG state that this rank saved."""
     (tmp_path / "checkpoints").mkdir()
     job = move_between_nodes, name, tmp_path, before, after
     assert ranks.run_ranks(4, *job) == [0, 1, 2, 3]

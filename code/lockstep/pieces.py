@@ -180,7 +180,7 @@ def attached(
     `about` says what the run is, in plain data that JSON can hold: a checkpoint
     that says otherwise is refused. `samples` and `seed` define the order that
     the record is audited against, which is that of `GlobalOrder`; on another
-    number of ranks, random states follow from `seed` too. When `seconds` pass
+    number of ranks, RNG states follow from `seed` too. When `seconds` pass
     without a call, all ranks end. ConfigError while another job has `run_dir`.
     Python shuts down only when the threads of the process group are at rest.
     """

@@ -434,7 +434,7 @@ def test_an_optimizer_of_another_step_is_refused(stopped: Path) -> None:
         train(stopped)
 
 
-# Random states
+# RNG states
 
 
 def seeded(given: Event) -> list[tuple[int, ...]]:

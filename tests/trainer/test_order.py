@@ -110,7 +110,7 @@ def affine(n: int, draw: int) -> np.ndarray:
 
 
 def rotation(n: int, draw: int) -> np.ndarray:
-    """One shuffle for all, turned anew each time: epochs look alike."""
+    """One shuffle for all, turned again each time: epochs look alike."""
     return np.roll(true_shuffle(n, 0), draw)
 
 

@@ -36,7 +36,7 @@ NOISE = 0.1
 
 
 class Points:
-    """(m, 3) to numbers (m, 1), with noise that each epoch draws anew."""
+    """(m, 3) to numbers (m, 1), with noise that each epoch draws again."""
 
     def __init__(self, n: int, cfg: TrainConfig, noise: float = NOISE) -> None:
         rng = np.random.default_rng(n)
@@ -139,7 +139,7 @@ def test_a_task_resumes_bitwise(tmp_path: Path) -> None:
     """Stopped in the middle of an epoch between two checkpoints' steps and
     launched again, on as many ranks: the same weights as undisturbed, and the
     audit finds each sample as often as the epochs say. Dropout, which training
-    needs its random states for, is off in the evaluation."""
+    needs its RNG states for, is off in the evaluation."""
     calm = train(2, **settings(tmp_path / "calm"))
     whole = by_hand(TrainConfig(**settings(tmp_path / "calm")))
     assert calm["squares"] == pytest.approx(whole)

@@ -232,7 +232,7 @@ def test_a_tensor_that_is_called_bytes_runs_nothing(tmp_path: Path) -> None:
 
 
 def failing(settings: Event, where: str) -> Event:
-    """Rank 1 has no space for its shard, or for its random state, in the
+    """Rank 1 has no space for its shard, or for its RNG state, in the
     second checkpoint."""
     turn = [0]
 

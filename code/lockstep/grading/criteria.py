@@ -120,7 +120,7 @@ def grade(
     Criteria that hang cost a minute together, however many they are.
 
     Args:
-        seconds: in place of each criterion's own time-out; together they may
+        seconds: in place of each criterion's own timeout; together they may
             then cost twice that, if it is more than a minute.
 
     Raises:

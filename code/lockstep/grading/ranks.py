@@ -51,7 +51,7 @@ class OutOfTimeError(RankError):
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
     """Within it, all ranks that are waited for get `seconds` together, whatever
-    time-out each of them is given."""
+    timeout each of them is given."""
     until = min(_UNTIL.get(), time.monotonic() + seconds)
     before = _UNTIL.set(until)
     try:

@@ -32,7 +32,7 @@ def untouched(store: dist.Store, rank: int, world_size: int) -> dist.Store:
     with a name that is new, and reads all. A list of names is good once every
     rank has confirmed it: nobody confirms one without its own new name.
 
-    Raises TimeoutError if that takes longer than the store's own time-out.
+    Raises TimeoutError if that takes longer than the store's own timeout.
     """
     keys = [f"rank-{other}" for other in range(world_size)]
     store.set(keys[rank], uuid.uuid4().hex)
