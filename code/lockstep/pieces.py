@@ -130,9 +130,9 @@ class Run:
     def committed(
         self, step: int, position: int, ids: list[int], rate: float, loss: float
     ) -> bool:
-        """The optimizer has taken `step`. `ids` are this rank's of the samples
-        up to `position` in the order of all. True, on all ranks alike, if they
-        are to save and leave."""
+        """Record an optimizer step. `ids` are this rank's samples, up to
+        `position` in the global order. Returns True on all ranks if they have
+        to save and leave."""
         self.newest = "loop", time.perf_counter()
         at = {"step": step, "position": position}
         at_rate = {"learning_rate": rate, "loss": loss}
@@ -160,7 +160,7 @@ class Run:
         self.newest = "loop", time.perf_counter()
 
     def finished(self) -> None:
-        """The run has come to its end."""
+        """Record the end of the run."""
         emit("run_finished", **self.state)
 
 

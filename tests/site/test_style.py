@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lockstep.site.verify.prose import faults, main, voice
+from lockstep.site.verify.prose import faults, main, notes, voice
 
 from .conftest import ROOT, Project
 
@@ -88,12 +88,31 @@ def test_a_faulty_page_fails_with_its_name(
         ('def f():\n    """Mend it anew."""\n', "code/lockstep/f.py", 2),
         ("mended = 1  # whoever\n", "code/lockstep/f.py", 0),
         ("say: whoever errs, `mend`\n", "code/lockstep/practice/f.yml", 2),
+        ('def f():\n    """What it is."""\n', "code/lockstep/f.py", 1),
     ],
 )
 def test_words_of_the_voice_are_counted(
     text: str, path: str, uses: int
 ) -> None:
     assert len(list(voice(text, path))) == uses
+
+
+@pytest.mark.parametrize(
+    ("note", "fault"),
+    [
+        ("Two ranks save at one step, and one file remains.", False),
+        ("By the exit code alone.", True),
+        ("One file remains", True),
+        ("what a rank finds there.", True),
+    ],
+)
+def test_a_proof_note_is_a_sentence(
+    project: Project, note: str, fault: bool
+) -> None:
+    text = f'def test_it() -> None:\n    """{note}"""\n'
+    project.write("tests/test_it.py", text)
+    project.page("It holds. [✓ test_it]")
+    assert bool(notes(project.root)) is fault
 
 
 def test_counted_words_may_only_shrink(
@@ -112,7 +131,7 @@ def test_counted_words_may_only_shrink(
     assert main() == 0
     project.page("Mend it anew, by lot.")
     assert main() == 1
-    assert "3 such words, where 2 are allowed" in capsys.readouterr().out
+    assert "3 such faults, where 2 are allowed" in capsys.readouterr().out
     project.page("Mend it.")
     assert main() == 1
     assert "run --shrink" in capsys.readouterr().out

@@ -16,14 +16,14 @@ import torch.distributed as dist
 
 
 def store_of_this_launch() -> dist.Store:
-    """The store that this launch's ranks meet in; our own, if we are alone."""
+    """Return the store where this launch's ranks meet, or a private store."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return dist.HashStore()
     return untouched(*next(dist.rendezvous("env://")))
 
 
 def untouched(store: dist.Store, rank: int, world_size: int) -> dist.Store:
-    """A part of `store` that nobody but this launch's ranks has written to.
+    """Return a part of `store` that only this launch's ranks write to.
 
     torchrun keeps one TCPStore for all its restarts, and what the ranks that
     died wrote lies in it still. Its count of restarts does not tell launches
