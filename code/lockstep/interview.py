@@ -58,8 +58,8 @@ def toy(n=4000, held_out=1000):
     return TensorDataset(torch.arange(n), x[:n], y[:n]), (x[n:], y[n:])
 
 def sampler(cfg, rank, world, n, position):
-    """Yield this rank's micro-batches. All state is `position`: samples whose
-    step is done. Prefetching cannot advance it."""
+    """This rank's micro-batches. All state is `position`: samples whose step
+    is done. What workers fetch ahead cannot move it."""
     batch, accum = cfg.global_batch_size, cfg.grad_accum_steps(world)
     for at in range(position, cfg.max_steps * batch, batch):
         epochs, index = np.divmod(np.arange(at, at + batch), n)

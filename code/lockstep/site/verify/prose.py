@@ -7,8 +7,8 @@ what Markdown makes of it: code, diagrams and figures don't count.
 
 `voice.txt` counts each file's faults against the project's voice: words of
 `VOICE`, docstrings that begin with a word of `FRAGMENT`, and proof notes that
-aren't sentences. A count may only shrink: more is a fault, and `--shrink` writes
-down a smaller count.
+aren't sentences. A count may only shrink: more is a fault, and `--shrink`
+writes down a smaller count.
 """
 
 from __future__ import annotations
