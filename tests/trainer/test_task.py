@@ -184,9 +184,9 @@ def test_a_task_that_is_none_is_refused_on_every_rank(tmp_path: Path) -> None:
         train(2, **settings(tmp_path, task="math:pi"))
 
 
-def test_the_task_is_part_of_the_identity(tmp_path: Path) -> None:
-    """A run that began with one task goes on with no other and with no data
-    set, and says which it began with."""
+def test_task_is_part_of_the_identity(tmp_path: Path) -> None:
+    """A run that began with one task refuses a different task and no task, and
+    says which task it began with."""
     given = settings(tmp_path, stop_at_step=4)
     train(1, **given)
     began = json.loads((tmp_path / "run.json").read_text())["identity"]
@@ -197,8 +197,9 @@ def test_the_task_is_part_of_the_identity(tmp_path: Path) -> None:
             train(1, **given | {"task": other})
 
 
-def test_a_factory_finds_torch_seeded(tmp_path: Path) -> None:
-    """Weights are a function of the run's seed, whatever was drawn before."""
+def test_factory_weights_follow_from_the_seed(tmp_path: Path) -> None:
+    """A task's factory is called after other random draws. The weights still
+    follow from the run's seed alone."""
 
     def weights(seed: int, before: Callable[[], object]) -> list[float]:
         before()
