@@ -12,7 +12,7 @@ PYTHON ?= $(shell for each in python3.11 python3; do \
     $$each -c '' 2> /dev/null && command -v $$each && break; done)
 VENV   ?= .venv
 PORT   ?= 8000
-# Workers: one more than two cores, since tests wait for time-outs and disks. A
+# Workers: one more than two cores, since tests wait for timeouts and disks. A
 # fourth made nothing shorter.
 JOBS   ?= 3
 # How many runs `make chaos` strikes, and what its faults are drawn from.

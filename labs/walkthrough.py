@@ -20,7 +20,7 @@
 #
 # Choose *Run all*. There is nothing to install and no GPU is needed: torch and
 # NumPy are all that the trainer imports. To rehearse, empty the eight cells,
-# type them anew, and run what comes after.
+# type them again, and run what comes after.
 #
 # Generated from the tested package of Lockstep. Code: Apache-2.0; text: CC BY
 # 4.0. Not affiliated with PyTorch or Google.

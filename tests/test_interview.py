@@ -70,9 +70,9 @@ def train_and_die(cfg: interview.TrainConfig) -> None:
 
 
 @pytest.mark.parametrize("world", [1, 2, 4])
-def test_a_killed_job_loses_nothing(world: int, tmp_path: Path) -> None:
-    """A job killed at a step is launched again and ends with the result of an
-    undisturbed run, and its audit is proven."""
+def test_killed_job_loses_no_sample(world: int, tmp_path: Path) -> None:
+    """A job is killed at a step and launched again. It ends with the result of
+    an uninterrupted run, and its audit is proven."""
     whole = interview_cut.launch(world, tmp_path / "whole", **SHORT)[0]
     job = ranks.Ranks(
         world,
@@ -88,9 +88,10 @@ def test_a_killed_job_loses_nothing(world: int, tmp_path: Path) -> None:
     assert (report.restarts, report.replayed_steps) == (1, 27 - 16)
 
 
-def test_another_world_size_keeps_the_batch(tmp_path: Path) -> None:
-    """The order, the schedule and the batch are the run's; the last bits of a
-    sum are the topology's, so the losses are close and not equal."""
+def test_different_world_size_keeps_the_batch(tmp_path: Path) -> None:
+    """The cut resumes at a different world size with the run's order, schedule
+    and batch. Only the last bits of sums differ, so the losses are close and
+    not equal."""
     plain = {"dropout": 0.0, "max_steps": 24, "log_every_steps": 4}
     alone = interview_cut.launch(1, tmp_path / "alone", **plain)[0]
     for world in (4, 2, 1):
@@ -159,7 +160,7 @@ def test_gpu_rng_state_follows_its_rank_to_nodes_of_a_different_size(
 ) -> None:
     """The one-file trainer saves on one node with four GPUs and resumes on two
     nodes with two GPUs each, and the other way round. Each rank's GPU gets the
-    random state that this rank saved."""
+    RNG state that this rank saved."""
     (tmp_path / "checkpoints").mkdir()
     job = move_between_nodes, name, tmp_path, before, after
     assert ranks.run_ranks(4, *job) == [0, 1, 2, 3]
@@ -246,8 +247,11 @@ def refusal(cfg: interview.TrainConfig) -> str:
     return "accepted"
 
 
-def test_torchrun_launches_it(tmp_path: Path, warm: Path) -> None:
-    """As a page says it: the command line, and the line that rank 0 prints."""
+def test_torchrun_launches_the_interview_cut(
+    tmp_path: Path, warm: Path
+) -> None:
+    """The command line from the page launches the cut under torchrun, and rank
+    0 prints the line that the page shows."""
     command = [str(warm / "torchrun"), "--standalone", "--nproc-per-node=2"]
     command += [str(SOURCE), "--run-dir", str(tmp_path)]
     done = subprocess.run(

@@ -154,7 +154,7 @@ class Moved(MetaPathFinder):
     """Finds a module by the name that it had before it moved."""
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        """A spec under the old name, with the file of the new one."""
+        """Return a spec under the old name, with the file of the new name."""
         short = name.removeprefix("lockstep.")
         if short == "exercises":  # only a folder of others
             return ModuleSpec(name, None, is_package=True)

@@ -2,7 +2,7 @@
 
     torchrun --standalone --nproc-per-node=2 interview.py --run-dir DIR
 
-Cut, as a sentence says it faster: time-outs, a lock on DIR, SIGTERM, ranks that
+Cut, as a sentence says it faster: timeouts, a lock on DIR, SIGTERM, ranks that
 outlive torchrun, retention, digests, errors of rank 0 alone, an endless NaN.
 """
 # 1. Config: what the run is.  --8<-- [start:config]

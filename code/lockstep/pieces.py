@@ -130,9 +130,9 @@ class Run:
     def committed(
         self, step: int, position: int, ids: list[int], rate: float, loss: float
     ) -> bool:
-        """The optimizer has taken `step`. `ids` are this rank's of the samples
-        up to `position` in the order of all. True, on all ranks alike, if they
-        are to save and leave."""
+        """Record an optimizer step. `ids` are this rank's samples, up to
+        `position` in the global order. Returns True on all ranks if they have
+        to save and leave."""
         self.newest = "loop", time.perf_counter()
         at = {"step": step, "position": position}
         at_rate = {"learning_rate": rate, "loss": loss}
@@ -160,7 +160,7 @@ class Run:
         self.newest = "loop", time.perf_counter()
 
     def finished(self) -> None:
-        """The run has come to its end."""
+        """Record the end of the run."""
         emit("run_finished", **self.state)
 
 
@@ -180,7 +180,7 @@ def attached(
     `about` says what the run is, in plain data that JSON can hold: a checkpoint
     that says otherwise is refused. `samples` and `seed` define the order that
     the record is audited against, which is that of `GlobalOrder`; on another
-    number of ranks, random states follow from `seed` too. When `seconds` pass
+    number of ranks, RNG states follow from `seed` too. When `seconds` pass
     without a call, all ranks end. ConfigError while another job has `run_dir`.
     Python shuts down only when the threads of the process group are at rest.
     """

@@ -313,7 +313,7 @@ def test_what_a_row_leaks() -> None:
     assert packing.difference(False, masked=True, reset=True) < 1e-5
     assert packing.difference(True, masked=True, reset=True) < 1e-5
     assert packing.difference(False, masked=False, reset=True) > 0.1
-    # Learned positions have to begin anew; turns see differences alone.
+    # Learned positions have to begin again; turns see differences alone.
     assert packing.difference(False, masked=True, reset=False) > 0.1
     assert packing.difference(True, masked=True, reset=False) < 1e-5
 

@@ -135,7 +135,7 @@ def test_a_residue_in_sight_is_learnt_first() -> None:
     assert hidden > base[0] - 0.05
 
 
-# Which random states agree, and which do not.
+# Which RNG states agree, and which do not.
 
 
 def by_rank() -> list[np.ndarray]:

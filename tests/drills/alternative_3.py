@@ -1,4 +1,4 @@
-"""Drill 3 once more, in another style: one file has every rank's random state,
+"""Drill 3 once more, in another style: one file has every rank's RNG state,
 all ranks look for it, and what DDP would regroup stays as it is."""
 
 import argparse

@@ -203,7 +203,7 @@ MISTAKES = {
         "        name == 'model' and part.load_state_dict(saved[name])\n",
         "load every part",
     ),
-    "rank 0's random state for all": (
+    "rank 0's RNG state for all": (
         6,
         'path / f"rank-{r.rank}.pt", "cpu"',
         'path / "rank-0.pt", "cpu"',

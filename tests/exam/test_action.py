@@ -61,7 +61,7 @@ def ran(
         (143, "warn", 143, False),
     ],
 )
-def test_a_question_without_an_answer_warns_or_fails_the_job(
+def test_unanswered_question_warns_or_fails_the_job(
     tmp_path: Path, code: int, unanswered: str, ends: int, warns: bool
 ) -> None:
     """Exit code 3 becomes a warning annotation by default, and fails the job

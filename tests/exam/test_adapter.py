@@ -44,10 +44,10 @@ def test_words_become_text_and_checkpoints_have_a_place(
     assert sorted(names) == ["a", "b"]
 
 
-def test_unfinished_checkpoints_have_names_that_say_so(tmp_path: Path) -> None:
-    """Where an adapter doesn't list checkpoints, a folder that is renamed once
-    it is complete doesn't count before: a save in the background would seem to
-    be published while it is written."""
+def test_unfinished_checkpoints_do_not_count(tmp_path: Path) -> None:
+    """If an adapter doesn't list checkpoints, a folder counts only after it is
+    renamed to its final name. Otherwise a background save would seem to be
+    published while it is being written."""
     path = tmp_path / "mine.py"
     path.write_text("def command(launch): return ['run']")
     complete = {"step-8", "temperature-1", "8.pt", "template.pt"}

@@ -45,9 +45,9 @@ def test_a_difference_is_named_for_what_it_is(
     assert [*differences(WHOLE, now)] == [question]
 
 
-def test_what_follows_from_a_difference_is_none_of_its_own() -> None:
-    """After a restart that went on otherwise, the states of a second restart
-    are not compared."""
+def test_downstream_differences_are_not_reported() -> None:
+    """After a restart that resumed differently, the exam doesn't compare the
+    states of a second restart."""
     second, third = launched(2, 5), launched(4, STEPS)
     for rank in range(2):
         told = second.ranks[rank]
@@ -75,9 +75,9 @@ def test_samples_left_out_and_repeated_are_counted() -> None:
     )
 
 
-def test_other_weights_alone_are_a_difference_in_the_end() -> None:
-    """Where all else is alike, the last weights are compared: bit by bit, or
-    by their norms where ranks may add in another order."""
+def test_different_final_weights_alone_are_reported() -> None:
+    """If everything else agrees, the exam compares the final weights: bit by
+    bit, or by their norms if ranks may add in a different order."""
     now = changed(0, STEPS - 1, after="other bits")
     assert [*differences(WHOLE, now)] == ["final-weights"]
     assert differences(WHOLE, now, exact=False) == {}
@@ -138,11 +138,12 @@ def test_the_last_states_are_compared(
         ({}, ""),
     ],
 )
-def test_a_buffer_that_no_checkpoint_holds_counts_after_the_forward(
+def test_unsaved_buffer_is_compared_after_the_forward_pass(
     filled: dict[str, Any], said: str
 ) -> None:
     """A buffer that isn't saved may be filled by the forward pass. After the
-    first one it must be as in the undisturbed run, if it is as long."""
+    first forward pass it must equal the uninterrupted run's buffer, if both
+    have the same size."""
     left = {"optimizer": "o3", "buffers": "b3", "filled": filled}
     found = differences(WHOLE, changed(0, 2, left=left))
     assert found == ({"buffers": said} if said else {})
@@ -258,10 +259,12 @@ def test_norms_are_compared_where_bits_may_differ() -> None:
         ([{"m": [3.0]}, {"m": [4.0]}], [{"m": [0.0]}, *3 * [{}]], False),
     ],
 )
-def test_an_optimizer_state_is_compared_across_world_sizes(
+def test_optimizer_state_is_compared_across_world_sizes(
     two: Any, four: Any, same: bool
 ) -> None:
-    """By norms: of each parameter if all ranks have the same, else over all."""
+    """Across world sizes the exam compares optimizer states by their norms: for
+    each parameter if all ranks hold the same state, and otherwise over all
+    ranks."""
     was = with_sizes(launched(0, STEPS), 2, optimizer=two)
     second = with_sizes(launched(2, STEPS, ranks=4), 0, optimizer=four)
     ranks = [*was.ranks.items(), *second.ranks.items()]

@@ -61,11 +61,11 @@ def test_a_trap_goes_off_where_code_of_a_file_is_run(
     assert loaded["w"].sum() == 1000
 
 
-def test_a_file_that_gzip_has_packed_is_looked_into(
+def test_gzipped_archive_is_booby_trapped_inside(
     saved: Path, tmp_path: Path
 ) -> None:
-    """A pickle in an archive that gzip has packed is trapped, and what was
-    packed can still be read."""
+    """The exam puts a trap into a pickle inside an archive that gzip has
+    packed, and the rest of the archive can still be read."""
     touched = tmp_path / "touched"
     packed = tmp_path / "state.pt.gz"
     packed.write_bytes(gzip.compress(saved.read_bytes()))

@@ -58,11 +58,11 @@ def scenario(*tries: dict[str, Verdict]) -> tuple[Scenario, list[int]]:
     return Scenario(run, (*tries[0],)), count
 
 
-def test_a_failure_is_seen_three_times(
+def test_failure_is_confirmed_by_three_tries(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What fails is tried three times and called a failure if it failed each
-    time; what failed and then did not is called neither."""
+    """The exam tries a failed question three times and reports a failure if all
+    tries fail. If some tries pass, it reports neither a pass nor a failure."""
     steady, three = scenario({"kill": failed("bad"), "order": passed()})
     flaky, two = scenario(
         {"kill-during-save": failed("bad")}, {"kill-during-save": passed()}
@@ -144,10 +144,12 @@ def test_what_cannot_be_tried_again_is_not_forgotten(
     assert exam.exit_code == 1
 
 
-def test_what_a_failure_explains_is_not_tried_again(
+def test_explained_failures_are_not_tried_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A run that ends otherwise for a cause that is known counts once."""
+    """If a question's failure follows from a failure that is already known, the
+    exam doesn't try the question again, and both failures count as one
+    cause."""
     cause, _ = scenario({"learning-rate": failed("bad")})
     other, tried = scenario({"kill": failed("bad", "learning-rate")})
     exam = held(monkeypatch, tmp_path, cause, other)
@@ -213,12 +215,12 @@ def stopped(**verdicts: Verdict) -> Scenario:
     return scenario(found)[0]
 
 
-def test_a_failed_prerequisite_is_shown_and_is_a_failure(
+def test_failed_prerequisite_is_shown_and_fails_the_exam(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """`--only final-weights` of a trainer that loses its optimizer's state
-    shows `optimizer`, which was tried three times, and the exit code is 1.
-    Other questions that were not asked for do not matter."""
+    """`--only final-weights` for a trainer that loses its optimizer's state
+    shows `optimizer`, which was tried three times, and exits with 1. Other
+    questions that were not asked don't matter."""
     lost = stopped(
         optimizer=failed("lost"),
         final_weights=Verdict("not run", "explained by what failed before"),
@@ -237,12 +239,13 @@ def test_a_failed_prerequisite_is_shown_and_is_a_failure(
     assert exam.exit_code == 1
 
 
-def test_a_question_without_an_answer_has_its_own_exit_code(
+def test_unanswered_question_exits_with_code_3(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Code 3 says that nothing failed, and that a question was not run, or
-    does not apply for a reason that hides a danger. What the adapter lacks,
-    what a trainer does not have, and what `only` leaves out is code 0."""
+    """Exit code 3 means that nothing failed, and that a question was not run or
+    doesn't apply for a reason that hides a danger. Questions that the adapter
+    lacks, that the trainer doesn't have, or that `only` leaves out give code
+    0."""
     unsure = Verdict("not applicable", "no epoch ended", danger="repeats")
     fine, _ = scenario({"kill": passed(), "order": passed()})
     nature, _ = scenario({"ema": Verdict("not applicable", "no average")})
@@ -422,9 +425,9 @@ def test_the_report_is_one_file_that_says_all(exam: Exam) -> None:
         assert word in said
 
 
-def test_every_question_has_a_cure_and_its_page() -> None:
-    """Each question has a usual cause and a cure, and the page that the report
-    names is there, with its anchor."""
+def test_every_question_has_a_fix_and_a_page() -> None:
+    """Each question has a usual cause and a fix, and the page that the report
+    names exists, with its anchor."""
     assert {*BY_ID} <= {*CURE_OF}
     for cure in CURES:
         page, anchor = cure.page.split("#")
@@ -524,12 +527,12 @@ def test_for_machines_and_without_failures(
     assert "everything that applies passed" in capsys.readouterr().out
 
 
-def test_what_failed_once_is_no_success(
+def test_question_that_failed_once_does_not_pass(
     command: list[str], exam: Exam, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A question that failed in one of its tries is called neither passed nor
-    failed. The exit code is 1 all the same, and the report says what was seen
-    and where its files are."""
+    """A question that failed in one of its tries is reported as neither passed
+    nor failed. The exit code is 1, and the report says what was seen and where
+    the files are."""
     without_failures(exam)
     exam.results["kill-during-save"].reproduced = "1 of 2"
     assert main(command) == 1
@@ -553,13 +556,13 @@ def under_way(
     return asked
 
 
-def test_verdicts_are_told_as_they_arrive(
+def test_verdicts_are_printed_as_they_arrive(
     under_way: Callable[..., list[str]],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Each verdict is a line on stderr as soon as its scenario is over, with
-    its number, how many there are, and the time left. A failed prerequisite
-    has no number."""
+    its number, the total, and the time left. A failed prerequisite has no
+    number."""
     told: list[str] = []
 
     def later(_: Sandbox) -> dict[str, Verdict]:
@@ -578,14 +581,14 @@ def test_verdicts_are_told_as_they_arrive(
 
 
 @pytest.mark.parametrize("code", [130, 143])
-def test_an_interrupted_exam_prints_what_it_has(
+def test_interrupted_exam_prints_its_results(
     under_way: Callable[..., list[str]],
     capsys: pytest.CaptureFixture[str],
     code: int,
 ) -> None:
-    """Ctrl-C and SIGTERM end the exam. It prints the results so far after one
-    line that says so, and writes what was asked for; the exit code is that of
-    the signal."""
+    """Ctrl-C and SIGTERM end the exam. It says so in one line, prints the
+    results so far, and writes the requested reports. The exit code is the
+    signal's."""
 
     def ends(_: Sandbox) -> dict[str, Verdict]:
         raise KeyboardInterrupt if code == 130 else SystemExit(code)
@@ -601,11 +604,11 @@ def test_an_interrupted_exam_prints_what_it_has(
     assert Path("b.svg").exists()
 
 
-def test_a_batch_that_ranks_can_share(
+def test_message_names_a_batch_that_ranks_can_share(
     under_way: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three ranks cannot share 16 samples. The message names a batch that they
-    can share, and with it epochs have six steps all the same."""
+    """Three ranks can't share 16 samples. The message names a batch that they
+    can share, and with that batch epochs still have six steps."""
     launches: list[Launch] = []
 
     def run(sandbox: Sandbox) -> dict[str, Verdict]:
@@ -619,12 +622,12 @@ def test_a_batch_that_ranks_can_share(
     assert [(one.global_batch, one.samples) for one in launches] == [(18, 108)]
 
 
-def test_questions_become_tests(
+def test_questions_become_pytest_tests(
     pytester: pytest.Pytester, exam: Exam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plugin makes a test of each question: it passes, it fails with what
-    was seen, or it is skipped with the reason. One exam answers all of them,
-    and only those that are to be run are asked."""
+    """The plugin makes a test of each question: it passes, fails with what was
+    seen, or is skipped with the reason. One exam answers all of them, and asks
+    only the selected questions."""
     asked = []
 
     def at_once(*args: Any, limit: float) -> Exam:
@@ -669,11 +672,12 @@ def ended(
     )  # fmt: skip
 
 
-def test_a_test_without_an_answer_warns_or_fails(
+def test_unanswered_exam_test_warns_or_fails(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question that was not run is skipped with a warning, or fails if the
-    option says so. If a prerequisite that was not chosen failed, it fails."""
+    option says so. If a prerequisite that wasn't chosen failed, the question
+    fails."""
     ran = ended(pytester, monkeypatch, "-k", "hang")
     ran.assert_outcomes(skipped=1, deselected=len(QUESTIONS) - 1)
     ran.stdout.fnmatch_lines("*UserWarning: hang not run: it never came")

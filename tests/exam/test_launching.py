@@ -132,9 +132,9 @@ def test_every_step_is_told_with_its_samples(run: Run) -> None:
     assert ended.text.strip() == "all done"
 
 
-def test_a_forward_pass_is_counted_in_distinct_samples(run: Run) -> None:
+def test_forward_pass_counts_distinct_samples(run: Run) -> None:
     """A trainer that passes two views of each sample through the model at once
-    has micro-batches as large as one with a single view."""
+    has the same micro-batch as a trainer with one view."""
     one = "[float(k), 1.0]"
     code = OBSERVED.replace(f"[{one}]", f"[{one}, [k + 9.0, 1.0], {one}]")
     ended = run(code)
@@ -242,11 +242,10 @@ for k in range(3):
 """
 
 
-def test_sharded_weights_are_seen_as_each_rank_holds_them(
-    tmp_path: Path, warm: Path
-) -> None:
-    """FSDP gathers weights for a forward pass and frees them, which the exam
-    must not prevent; a step begins with the part that the one before left."""
+def test_sharded_weights_are_seen_per_rank(tmp_path: Path, warm: Path) -> None:
+    """FSDP gathers weights for a forward pass and frees them afterwards, which
+    the exam must not prevent. Each step begins with the shard that the previous
+    step left."""
     script = tmp_path / "train.py"
     script.write_text(SHARDED)
     words = [str(warm / "torchrun"), "--standalone", "--nproc-per-node=2"]
@@ -260,9 +259,9 @@ def test_sharded_weights_are_seen_as_each_rank_holds_them(
         assert len({*joined(steps)}) == 3
 
 
-def test_an_evaluation_does_not_count(run: Run) -> None:
-    """Samples that go through the model without gradients, or in evaluation
-    mode, are not taken for trained on, whether a step follows or not."""
+def test_evaluation_samples_do_not_count(run: Run) -> None:
+    """The exam doesn't count samples that go through the model without
+    gradients or in evaluation mode, whether or not a step follows."""
     line = "    optimizer.step()\n"
     assert line in OBSERVED
     code = OBSERVED.replace(
@@ -294,11 +293,12 @@ def test_a_step_that_is_skipped_is_told_as_such(run: Run, fused: bool) -> None:
 
 
 @pytest.mark.parametrize(("drawn_from", "same"), [(0, True), (1, False)])
-def test_a_generator_counts_if_a_forward_pass_draws_from_it(
+def test_generator_counts_if_a_forward_pass_draws_from_it(
     run: Run, drawn_from: int, same: bool
 ) -> None:
     """On a GPU dropout draws from CUDA's generator, and a loader's iterator
-    from the CPU's: where the latter stands is no state of dropout."""
+    draws from the CPU's, so the exam doesn't compare the CPU generator as
+    dropout's state."""
     told = []
     for other in range(2):
         code = OBSERVED.replace(
@@ -319,15 +319,16 @@ for k in range(6):""",
     assert (told[0] == told[1]) is same
 
 
-def test_outside_an_exam_nothing_is_observed() -> None:
+def test_observe_changes_nothing_outside_an_exam() -> None:
     """`observe` leaves a model alone where no exam is held."""
     model = torch.nn.Linear(2, 1)
     observe(model, torch.optim.SGD(model.parameters()))
     assert not model._forward_pre_hooks
 
 
-def test_a_kill_strikes_at_its_step(tmp_path: Path) -> None:
-    """SIGKILL comes before the process can go on from the step."""
+def test_kill_comes_right_after_its_step(tmp_path: Path) -> None:
+    """The exam sends SIGKILL at a step. The process is dead before it continues
+    past that step."""
     ended = launched(tmp_path, TOLD, Act(3, "kill"))
     assert len(ended.steps) == 3
     assert ended.code == -9
@@ -338,11 +339,11 @@ def test_a_kill_strikes_at_its_step(tmp_path: Path) -> None:
     ("act", "steps", "code", "said"),
     [("refuse", 2, 1, "File too large"), ("tear", 2, -25, "")],
 )
-def test_a_disk_that_is_full_and_a_write_that_is_torn(
+def test_full_disk_and_torn_write_are_simulated(
     tmp_path: Path, run: Run, act: str, steps: int, code: int, said: str
 ) -> None:
-    """From a step on a file cannot grow beyond a size: the write fails, or the
-    process dies in the middle of it and leaves what fits."""
+    """From a given step on, no file can grow beyond a size. The write fails, or
+    the process dies during it and leaves the part that fits."""
     path = tmp_path / "saved"
     ended = run(OBSERVED, Act(2, act, 0, 4096), args=[path])
     assert len(ended.steps) == steps
@@ -351,11 +352,9 @@ def test_a_disk_that_is_full_and_a_write_that_is_torn(
     assert path.stat().st_size == 4096
 
 
-def test_a_write_that_stalls_holds_its_process(
-    tmp_path: Path, run: Run
-) -> None:
-    """A write beyond a size never ends, though the process lives on; the launch
-    is killed when the other ranks have had some time."""
+def test_stalled_write_holds_its_process(tmp_path: Path, run: Run) -> None:
+    """A write beyond a size never ends, though the process lives on. The exam
+    kills the launch after giving the other ranks some time."""
     path = tmp_path / "saved"
     ended = run(OBSERVED, Act(2, "stall", 0, 4096), args=[path])
     assert len(ended.steps) == 2
@@ -381,10 +380,10 @@ def save():
 """
 
 
-def test_a_kill_strikes_between_files(tmp_path: Path) -> None:
-    """All processes are killed when the second file of a save has been begun:
-    the first is whole, and the third does not exist. A file that was there
-    before does not count, nor does one that takes its inode."""
+def test_kill_comes_between_two_files(tmp_path: Path) -> None:
+    """The exam kills all processes when the second file of a save is begun: the
+    first file is whole, and the third doesn't exist. A file that existed before
+    doesn't count, and neither does a new file with its inode."""
     code = SAVED_AS + SAVING
     root = tmp_path / "run"
     act = Act(4, "between", None, files=2)
@@ -396,10 +395,10 @@ def test_a_kill_strikes_between_files(tmp_path: Path) -> None:
     assert (root / "4a").read_text() == "whole"
 
 
-def test_a_published_checkpoint_is_noted_with_its_step(tmp_path: Path) -> None:
-    """The examiner notes after how many steps a checkpoint was published. One
-    that is published late, in the background, is waited for, and counts as the
-    oldest that it can be."""
+def test_published_checkpoint_is_noted_with_its_step(tmp_path: Path) -> None:
+    """The exam notes after how many steps a checkpoint was published. It waits
+    for a checkpoint that is published late, in the background, and counts the
+    earliest step that it can have."""
     root = tmp_path / "run"
     late = """
 import threading
@@ -449,9 +448,9 @@ def test_the_newest_published_step_is_never_overrated(
     assert ended.saved(start) == saved
 
 
-def test_sigterm_strikes_between_two_forward_passes(run: Run) -> None:
-    """Where gradients are accumulated, SIGTERM reaches the process before the
-    second forward pass of a step, and after the first."""
+def test_sigterm_comes_between_two_forward_passes(run: Run) -> None:
+    """If gradients are accumulated, SIGTERM reaches the process after the first
+    forward pass of a step and before the second."""
     code = OBSERVED.replace(
         "for k in",
         "import signal\nflag = []\n"

@@ -63,17 +63,19 @@ def changed(rank: int, k: int, **other: Any) -> Lineage:
     return lineage(launched(0, 2), second)
 
 
-def test_a_launch_goes_on_from_the_step_that_had_its_weights() -> None:
-    """A launch that begins with the weights that an earlier one had after step
-    4 goes on from step 4, and what that one did later is not counted."""
+def test_launch_resumes_from_the_step_with_its_weights() -> None:
+    """A launch that begins with the weights of step 4 of an earlier launch
+    counts as resumed from step 4. Later steps of the earlier launch don't
+    count."""
     now = lineage(launched(0, 5), launched(4, STEPS))
     assert now.starts == [Start(4)]
     assert now.steps == STEPS
     assert differences(WHOLE, now) == {}
 
 
-def test_from_the_start_from_nowhere_and_not_at_all() -> None:
-    """The three other ways to begin are told apart."""
+def test_fresh_unknown_and_missing_starts_are_distinguished() -> None:
+    """The exam distinguishes a launch that begins at the start, a launch that
+    begins with unknown weights, and a launch that takes no step."""
     begun = launched(0, 3)
     nowhere = launched(3, STEPS)
     for steps in nowhere.ranks.values():
@@ -84,11 +86,11 @@ def test_from_the_start_from_nowhere_and_not_at_all() -> None:
     assert lineage(begun, Ended([])).steps == 3
 
 
-def test_each_rank_has_to_go_on_with_its_own_weights() -> None:
-    """A launch whose rank 1 kept its initial weights, since only rank 0 loaded
-    the checkpoint, goes on from nowhere; whether the first launch was stopped
-    at that step or killed later. A rank that was killed before it told of them
-    is believed."""
+def test_rank_with_initial_weights_is_not_resumed() -> None:
+    """Only rank 0 loads the checkpoint, and rank 1 keeps its initial weights.
+    The launch counts as resumed from nowhere, whether the first launch was
+    stopped at that step or killed later. If a rank was killed before it
+    reported its weights, the exam trusts it."""
     for last in 2, 4:
         second = launched(2, STEPS)
         first = second.ranks[1][0]
@@ -144,13 +146,13 @@ def test_what_was_skipped_just_before_a_checkpoint_is_not_skipped_again(
 
 
 @pytest.mark.parametrize("last", [4, 6])
-def test_of_steps_that_share_weights_the_one_that_was_due_is_found(
+def test_samples_and_optimizer_tell_steps_with_equal_weights_apart(
     last: int,
 ) -> None:
-    """Where the step before a checkpoint has a learning rate of 0, a launch
-    resumes from the checkpoint, and not from the step before it. Its samples
-    and its optimizer tell, whatever else it lost. A launch that takes the step
-    again is found out."""
+    """The step before a checkpoint has a learning rate of 0, so two steps share
+    their weights. Samples and optimizer show that the launch resumed from the
+    checkpoint and not from the step before it, and expose a launch that repeats
+    the step."""
 
     def idle(first: int, last: int) -> Ended:
         """Steps of which the one after step 3 leaves the weights as they are,
@@ -188,10 +190,10 @@ def test_of_steps_that_share_weights_the_one_that_was_due_is_found(
     assert {*differences(was, now)} == {"optimizer", "rng-state", "buffers"}
 
 
-def test_weights_that_stay_are_those_of_the_first_step_with_them() -> None:
-    """A launch that takes a step again whose weights a later step shares goes
-    on from before it. So it does where the exam sees the last step's weights
-    too early, before ZeRO has gathered them."""
+def test_repeated_step_with_unchanged_weights_is_found() -> None:
+    """A launch that repeats a step resumes from before that step, even if a
+    later step has the same weights. The same holds if the exam sees the last
+    step's weights too early, before ZeRO has gathered them."""
     first = launched(0, 3)
     for steps in first.ranks.values():
         steps[2] = steps[2]._replace(after="w2")
@@ -202,8 +204,8 @@ def test_weights_that_stay_are_those_of_the_first_step_with_them() -> None:
     assert lineage(first, launched(0, STEPS)).starts == [Start(0)]
 
 
-def test_skipped_steps_do_not_count() -> None:
-    """A step that the gradient scaler skipped is none."""
+def test_steps_that_the_scaler_skips_do_not_count() -> None:
+    """A step that the gradient scaler skips doesn't count as a step."""
     run = launched(0, 3)
     for steps in run.ranks.values():
         steps.insert(1, steps[1]._replace(skipped=True, ids=(7, 7)))

@@ -90,7 +90,7 @@ def hung() -> Ended:
         (0, {}, "failed", "it went on from step 0"),
     ],
 )
-def test_a_damaged_file_that_changes_anything_was_missed(
+def test_unnoticed_damage_that_changes_the_run_fails(
     question: str,
     after: int,
     other: dict[str, Any],
@@ -98,8 +98,9 @@ def test_a_damaged_file_that_changes_anything_was_missed(
     said: str,
     tmp_path: Path,
 ) -> None:
-    """Samples and rates count as states do, also where the launch fell back;
-    then it may have the cause of other ends."""
+    """If a damaged file changes states, samples or rates, the question fails,
+    even if the launch fell back to an older checkpoint. After a fallback,
+    different final weights may have the same cause."""
     verdict = ask(question, Scripted(tmp_path, went_on(after, **other)))
     assert verdict.answer == answer
     assert verdict.at_the_end == (after == 4 and answer == "failed")
@@ -167,11 +168,11 @@ def test_without_a_checkpoint_there_is_no_answer(
         ask(question, b)
 
 
-def test_parts_of_weights_are_not_looked_for_on_other_ranks(
+def test_sharded_weights_are_not_matched_across_world_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On another world size each rank holds another part, so that the step
-    that a launch goes on from cannot be found by it."""
+    """At a different world size each rank holds a different shard, so the exam
+    doesn't use shards to find the step that a launch resumed from."""
     four = replace(went_on(8), world=4)
     for rank in 2, 3:
         four.ranks[rank] = [s._replace(ids=()) for s in four.ranks[0]]
@@ -192,12 +193,12 @@ def test_parts_of_weights_are_not_looked_for_on_other_ranks(
     assert not b.asked
 
 
-def test_other_micro_batches_must_train_on_the_same_samples(
+def test_different_micro_batches_train_on_the_same_samples(
     tmp_path: Path,
 ) -> None:
     """`micro-batch` asks for half as many samples in a forward pass. It applies
-    to an adapter that reads the setting, is not run where forward passes stay
-    as they were, and fails where a step gets other samples."""
+    to an adapter that reads the setting, isn't run if forward passes stay the
+    same, and fails if a step gets different samples."""
 
     class Passes(Scripted):
         def undisturbed(self, **_: object) -> Any:
@@ -363,11 +364,12 @@ def test_the_stop_between_two_epochs_has_to_be_there(tmp_path: Path) -> None:
     assert scenarios.boundary(b)["epoch-boundary"].answer == "passed"
 
 
-def test_an_older_checkpoint_than_the_newest_published_is_a_failure(
+def test_resuming_from_an_older_checkpoint_fails(
     tmp_path: Path,
 ) -> None:
-    """A launch that resumes from step 8 though step 16 was published has lost
-    saved steps; where nothing newer was published, it has not."""
+    """Step 16 was published, and a launch that resumes from step 8 fails,
+    because it lost saved steps. If nothing newer than step 8 was published, it
+    passes."""
     for published, answer in ([4, 8], "failed"), ([4], "passed"):
         second = replace(launched(8, 18), published=published, save_every=4)
         b = Scripted(tmp_path / answer, launched(0, 10), second, went_on(8))
@@ -500,9 +502,10 @@ def test_one_that_saves_after_epochs_is_asked_there(tmp_path: Path) -> None:
     assert b.asked[-2]["acts"][0].step == 5
 
 
-def test_a_scale_that_does_not_fall_is_made_to(tmp_path: Path) -> None:
-    """The exam makes losses infinite until the scale has fallen by the middle
-    of the run; at the restart it has to be as it was there."""
+def test_exam_forces_the_loss_scale_to_fall(tmp_path: Path) -> None:
+    """The exam makes losses infinite until the loss scale has fallen by the
+    middle of the run. After the restart the scale must be the same as
+    before."""
 
     class Fp16(Scripted):
         def undisturbed(self, overflows: int = 0, **_: object) -> Any:
@@ -572,7 +575,8 @@ def test_a_first_launch_that_takes_no_step_is_no_answer(
 
 
 def test_sigterm_is_sent_three_times(tmp_path: Path) -> None:
-    """A race that is won once or twice is found by the third time."""
+    """The exam sends SIGTERM in three launches, because a trainer may win a
+    race once or twice. A failure in the third launch is found."""
     good = replace(launched(0, 7), code=1, acted=["terminate"])
     bad = replace(launched(0, 8), code=1, acted=["terminate"], out_of_time=True)
     b = Scripted(tmp_path, good, went_on(7), good, went_on(7), bad)
@@ -737,11 +741,11 @@ WITH_REPLACEMENT = Random(0)
         ),
     ],
 )
-def test_a_batch_is_counted_in_distinct_samples(
+def test_batch_counts_distinct_samples(
     take: Callable[[int, int], tuple[int, ...]], said: str, tmp_path: Path
 ) -> None:
-    """Two views of a sample are one sample, and so are two ranks' copies of it.
-    Samples drawn with replacement may repeat by chance."""
+    """Two views of a sample count as one sample, and so do two ranks' copies of
+    it. Samples drawn with replacement may repeat by chance."""
     run = batched(take)
     b = Scripted(tmp_path, run)
     b.undisturbed = lambda **_: lineage(run)  # type: ignore[method-assign]

@@ -65,11 +65,12 @@ def test_a_sound_loop_passes(tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("fault", DAILY)
-def test_a_fault_is_found_by_its_question(
+def test_fault_fails_its_own_question(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A trainer with one fault fails the question that asks for it, three
-    times in a row, and those that come with it do not fail."""
+    """A trainer with one fault fails the question made for that fault three
+    times in a row, and the questions that depend on it don't fail
+    separately."""
     monkeypatch.setenv("LOCKSTEP_FAULT", fault)
     exam = examined(HOME / "broken/adapter.py", tmp_path, "order", fault)
     name = current(fault)
@@ -80,10 +81,10 @@ def test_a_fault_is_found_by_its_question(
 @pytest.mark.weekly
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("loaded")
-def test_one_that_saves_after_epochs_is_examined(tmp_path: Path) -> None:
-    """A trainer that saves after whole epochs passes what is asked at their
-    ends; and though its scale would not move by itself, the exam finds that it
-    is lost."""
+def test_trainer_that_saves_after_epochs_is_examined(tmp_path: Path) -> None:
+    """A trainer that saves after whole epochs passes the questions at their
+    ends. Its loss scale wouldn't move by itself, and the exam still finds that
+    the scale is lost."""
     only = (
         "resumes-latest",
         "exactly-once",
@@ -147,10 +148,10 @@ def test_every_question_has_a_fault() -> None:
     assert {VARIANTS[name].question for name in FAULTS} == {*BY_ID}
 
 
-def test_recorded_each_fault_is_found_by_its_question_alone() -> None:
+def test_recorded_faults_fail_their_own_question_only() -> None:
     """In the recorded campaign every trainer with a fault failed the question
-    that it is made for, and no other by a separate cause. The sound variants
-    failed nothing."""
+    made for that fault, and no other question by a separate cause. The sound
+    variants failed no question."""
     found = recorded("faults.json")["faults"]
     assert {name: one["failed"] for name, one in found.items()} == {
         name: [one.question] * (name in FAULTS)
@@ -158,10 +159,10 @@ def test_recorded_each_fault_is_found_by_its_question_alone() -> None:
     }
 
 
-def test_recorded_ours_fail_what_they_leave_out() -> None:
-    """In the recorded exams our trainer failed nothing, on two ranks and of
-    what was asked on four; the cut for interviews failed what its first lines
-    say it leaves out, digests and SIGTERM."""
+def test_recorded_trainer_and_cut_results() -> None:
+    """In the recorded exams the reference trainer failed no question, on two
+    ranks and on four. The interview cut failed what its first lines say it
+    leaves out: digests and SIGTERM."""
     for peer, ranks in (
         ("lockstep", "ranks 2"),
         ("lockstep", "ranks 4"),
@@ -175,9 +176,9 @@ def test_recorded_ours_fail_what_they_leave_out() -> None:
         assert found["passed"] > 5, peer
 
 
-def test_recorded_nobody_loses_optimizer_rate_or_buffers() -> None:
-    """In all recorded exams of trainers on two ranks, the optimizer's state,
-    the learning rate and the model's buffers went on."""
+def test_recorded_trainers_keep_optimizer_rate_and_buffers() -> None:
+    """In all recorded exams on two ranks, every trainer restored the
+    optimizer's state, the learning rate and the model's buffers."""
     asked = 0
     for path in HOME.glob("*/result.json"):
         answers = {
@@ -190,10 +191,10 @@ def test_recorded_nobody_loses_optimizer_rate_or_buffers() -> None:
     assert asked >= 30
 
 
-def test_recorded_the_examples_fail_nothing() -> None:
+def test_recorded_examples_pass_the_exam() -> None:
     """In the recorded exams the loops with the trainer's pieces, plain and with
-    Accelerate and Lightning, failed nothing; nor did the trainer with the two
-    tasks that ship."""
+    Accelerate and Lightning, failed no question, and neither did the trainer
+    with the two example tasks."""
     found = recorded("examples.json")
     loops = "plain_loop", "accelerate_loop", "lightning_loop"
     for name in (*loops, "gpt", "protein"):

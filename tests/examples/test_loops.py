@@ -97,9 +97,11 @@ def test_a_stopped_loop_ends_as_one_that_was_not(
 
 
 @pytest.mark.timeout(300)
-def test_settled_loops_end_alike_on_four_ranks(tmp_path: Path) -> None:
-    """The plain loop, which discards one backward pass at the start of each
-    launch, ends with the same bits after a stop on four ranks too."""
+def test_loop_with_warm_up_pass_is_bitwise_on_four_ranks(
+    tmp_path: Path,
+) -> None:
+    """The plain loop discards one backward pass at the start of each launch.
+    After a stop it ends with the same bits on four ranks too."""
     whole, parted = tmp_path / "whole", tmp_path / "parted"
     for run_dir, *stop in (whole,), (parted, "--stop-at", 7), (parted,):
         ended = launch("plain_loop", run_dir, *stop, ranks=4)
@@ -132,12 +134,12 @@ def test_a_checkpoint_keeps_every_generator(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-def test_other_ranks_draw_what_follows_from_seed_rank_and_step(
+def test_rng_at_a_different_world_size_follows_seed_rank_and_step(
     tmp_path: Path,
 ) -> None:
-    """A launch on another number of ranks, which has no states of its own to
-    load, draws random numbers that follow from seed, rank and step, and not
-    those with which the run began."""
+    """A launch at a different world size has no saved RNG states to load. Its
+    random numbers follow from seed, rank and step, and differ from the numbers
+    at the run's start."""
     saved = Run(tmp_path, {}, {}, 3)
     saved.world = 2
     saved.save()
@@ -277,12 +279,11 @@ def test_a_checkpoint_of_an_older_version_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_steps_that_are_trained_again_have_the_losses_they_had(
+def test_repeated_steps_have_the_same_losses(
     tmp_path: Path,
 ) -> None:
-    """A launch that goes on from step 5 takes steps 6 and 7 once more. It
-    writes down the samples, rates and losses that the first launch had
-    written for them."""
+    """A launch that resumes from step 5 repeats steps 6 and 7. It logs the same
+    samples, rates and losses that the first launch logged for them."""
     assert launch("plain_loop", tmp_path, "--stop-at", 7).returncode == 0
     shutil.rmtree(tmp_path / "checkpoints/step-00000007")
     assert launch("plain_loop", tmp_path).returncode == 0
@@ -298,9 +299,9 @@ def test_steps_that_are_trained_again_have_the_losses_they_had(
     assert [second[k] for k in (6, 7)] == [first[k] for k in (6, 7)]
 
 
-def test_an_iterator_of_a_loader_draws_from_the_generator_of_dropout() -> None:
-    """Each iterator that a DataLoader makes moves torch's default generator,
-    from which dropout is drawn, unless the loader has one of its own."""
+def test_loader_iterator_advances_the_dropout_generator() -> None:
+    """Each iterator that a DataLoader makes advances torch's default generator,
+    which dropout uses too, unless the loader has its own generator."""
     own = torch.Generator()
     for generator, moves in (None, True), (own, False):
         loader = DataLoader(range(4), generator=generator)  # type: ignore[arg-type]

@@ -197,7 +197,7 @@ def test_recorded_a_step_reaches_half_of_the_peak() -> None:
 
 def test_recorded_recomputation_costs_a_fifth() -> None:
     """On an H200, with eight sequences full recomputation takes 1.20 times as
-    long, and keeping matrix products and attention 1.03 times; with two it is
+    long, and keeping matmuls and attention 1.03 times; with two it is
     1.28 and 1.36, since the CPU does not keep up."""
     found = []
     for batch in (8, 2):

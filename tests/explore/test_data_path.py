@@ -42,7 +42,7 @@ def test_gpus_wait_as_the_slowest_hop_says(scene: str) -> None:
 
 def test_requests_in_flight_are_throughput_times_latency() -> None:
     """Requests of one sample are sent by as many askers as are in flight, each
-    asking anew when its answer has come. Over 100 seconds as many samples
+    asking again when its answer has come. Over 100 seconds as many samples
     arrive as the picture says, within 1 %."""
     given = values("request:0,flight:16,latency:100,sample:110000")
     reply = 0.1 + given["sample"] / data_path.CONNECTION

@@ -83,12 +83,12 @@ def restarted(values: dict[str, Any]) -> Counter[int]:
     daily(product((0, 2), (1, 2, 4)), (0, 1), (2, 2), (2, 4)),
 )
 @pytest.mark.parametrize("sampler", ["drawn", "epoch", "loader", "position"])
-def test_a_restart_loses_what_real_loaders_lose(
+def test_restart_picture_matches_real_loaders(
     sampler: str, workers: int, ranks: int
 ) -> None:
-    """Two ranks' real loaders are stopped at a checkpoint and made again on
-    one, two or four ranks with what each kind of sampler saves. The samples
-    trained on once, twice and never are those of the picture."""
+    """The test stops two ranks' real loaders at a checkpoint and restarts them
+    on one, two or four ranks, with what each kind of sampler saves. The picture
+    shows the same samples as trained on once, twice and never."""
     values = {"sampler": sampler, "workers": workers, "prefetch": 2}
     values |= {"kill": 8, "ranks": ranks}
     found = restarted(values)
@@ -106,12 +106,10 @@ def test_a_counter_of_draws_skips_what_workers_had_read_ahead() -> None:
     assert restart.times(values | {"workers": 0}).count(0) == 0
 
 
-def test_only_a_count_of_trained_samples_survives_another_number_of_ranks() -> (
-    None
-):
-    """On one, two and four ranks, with any workers and after any step, the
-    position loses and repeats nothing. Each other way loses or repeats samples
-    in some case."""
+def test_position_resumes_exactly_at_any_world_size() -> None:
+    """On one, two and four ranks, with any number of workers and after any
+    step, resuming from the position loses and repeats no sample. Every other
+    method loses or repeats samples in some case."""
     lossless = set()
     for sampler in ("drawn", "epoch", "loader", "position"):
         counts = {

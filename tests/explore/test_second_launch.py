@@ -40,10 +40,11 @@ def test_a_second_launch_is_judged_as_in_the_exam(
                 assert longer == ("total-steps" in failed)
 
 
-def test_steps_that_are_paid_for_tell_where_a_launch_went_on() -> None:
-    """Killed after step 14 with a save after every fourth, a run of 18 steps
-    costs 20, 24 or 32 steps, by what the second launch loads. It costs 32 also
-    where that one loads the newest checkpoint and counts its own steps."""
+def test_paid_steps_show_where_a_launch_resumed() -> None:
+    """A run of 18 steps saves after every fourth step and is killed after step
+    14. It costs 20, 24 or 32 steps, depending on what the second launch loads,
+    and 32 also if that launch loads the newest checkpoint but restarts its step
+    counter."""
     paid = {
         how: dict(
             second_launch.draw(

@@ -1,5 +1,5 @@
 """Lab B4 once more, in another style: lists of parts, masks of graphs by atoms
-and matrix products in place of indexed sums."""
+and matmuls in place of indexed sums."""
 
 from typing import NamedTuple
 

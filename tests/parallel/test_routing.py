@@ -153,7 +153,7 @@ def crossing(experts: Tensor) -> tuple[float, float]:
 
 
 def test_a_limit_on_nodes_halves_the_rows_that_cross() -> None:
-    """Eight of 256 experts, chosen by lot, on eight nodes: 7 rows leave a
+    """Eight of 256 experts, chosen at random, on eight nodes: 7 rows leave a
     token's node, 4.6 if each other node gets one, 3.5 if a token may go to
     four nodes. So says the arithmetic, and so do 20,000 tokens."""
     scores = torch.rand(
@@ -271,7 +271,7 @@ def test_a_later_token_pushes_out_an_earlier_ones_second_choice() -> None:
 
 
 def peak(experts: int, mean: int) -> float:
-    """The hottest expert's load over the mean, if every choice is by lot."""
+    """The hottest expert's load over the mean, if every choice is at random."""
     choices = experts * mean
     chance = torch.Generator().manual_seed(14)
     found: list[Any] = []
@@ -282,7 +282,7 @@ def peak(experts: int, mean: int) -> float:
 
 
 def test_an_even_router_has_a_hottest_expert_by_chance() -> None:
-    """If every choice is by lot, the hottest of E experts with a mean of m
+    """If every choice is at random, the hottest of E experts with a mean of m
     choices has at most about 1 + √(2 ln E / m) of the mean. For 256 experts
     that is 1.29 with 128 choices each and 1.04 with 8,192; for eight with
     2,048, 1.05. Drawn, it is a little less."""

@@ -294,7 +294,7 @@ def stepped(theirs: bool, kind: type[torch.optim.Optimizer]) -> dict[str, Any]:
                 optimizer.step()
             optimizer.zero_grad()
             scheduler.step()
-            if not theirs and number == 1:  # as if the job began anew
+            if not theirs and number == 1:  # as if the job began again
                 saved = optimizer.state_dict()
                 optimizer = ShardedOptimizer(groups, kind, lr=0.7)
                 optimizer.load_state_dict(saved)

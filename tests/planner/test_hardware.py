@@ -36,7 +36,7 @@ def test_every_source_belongs_to_an_accelerator() -> None:
 
 
 def test_links_reach_a_share_of_their_nominal_rate() -> None:
-    """NCCL reaches 82 % of NVLink and 91 % of a node's network cards; where no
+    """NCCL reaches 82 % of NVLink and 91 % of a node's NICs; where no
     measurement is published, the nominal rate counts at these shares."""
     assert pytest.approx(0.822, abs=1e-3) == NVLINK
     assert pytest.approx(0.9125) == CARD

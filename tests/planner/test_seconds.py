@@ -43,7 +43,7 @@ def moe(**given: Any) -> dict[str, Any]:
 
 
 def test_a_layer_takes_products_attention_traffic_and_a_gap() -> None:
-    """A layer's time is the sum of its matrix products, each slower where its
+    """A layer's time is the sum of its matmuls, each slower where its
     shape is small, attention's causal half, elementwise traffic and a gap."""
     found = run()
     share, moved = VALUES["matmul_h100"], VALUES["operand_passes"]

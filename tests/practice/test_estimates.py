@@ -99,7 +99,7 @@ def test_a_formula_that_the_planner_has_is_not_written_again() -> None:
 
 
 def test_ddp_sends_by_all_cards_of_a_node_as_in_the_planner() -> None:
-    """With a network card for each of eight GPUs, the estimate of DDP's exposed
+    """With a NIC for each of eight GPUs, the estimate of DDP's exposed
     seconds divides by the bandwidth that a layout's data-parallel ring has."""
     draws = (drawn("ddp-exposed", seed) for seed in range(100))
     given, found = next(one for one in draws if one[0]["cards"] == 8)

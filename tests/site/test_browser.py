@@ -343,7 +343,7 @@ def drawings(page: Page) -> int:
 
 
 def violations(page: Page, scheme: str) -> list[Any]:
-    """What axe-core finds: the rule, the element, and how to mend it. Once all
+    """What axe-core finds: the rule, the element, and how to fix it. Once all
     rules, and again those that see colors."""
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if scheme == "dark":

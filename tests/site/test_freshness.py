@@ -1,4 +1,4 @@
-"""What is built anew after a change, when not everything is."""
+"""What is built again after a change, when not everything is."""
 
 from __future__ import annotations
 

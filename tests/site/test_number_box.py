@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockstep.site.pages.number_box import number_box
-from lockstep.site.pages.proofs import marked
+from lockstep.site.pages.proof_marks import marked
 
 TEST = "test_the_rule_of_tokens_is_where_the_gather_begins_to_hide"
 

@@ -631,7 +631,7 @@ def test_an_answer_that_does_not_come_is_told_of_and_asked_for_again(
     browser: Browser,  # noqa: F811
     site: Site,
 ) -> None:
-    """Its card says so, and the next time it is fetched anew."""
+    """Its card says so, and the next time it is fetched again."""
     with Visit(browser, site) as visit:
         serve(visit, [question("bytes", "memory", "staff")])
         late = "**/assets/practice/bytes.json"
@@ -650,7 +650,7 @@ def test_an_answer_that_does_not_come_is_told_of_and_asked_for_again(
 
 
 def follow(visit: Visit, to: str) -> None:
-    """Click a link of the navigation; nothing is loaded anew."""
+    """Click a link of the navigation; nothing is loaded again."""
     visit.page.evaluate(
         """(to) => {
           window.kept = true;

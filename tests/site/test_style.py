@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lockstep.site.verify.prose import faults, main
+from lockstep.site.verify.prose import faults, main, notes, voice
 
 from .conftest import ROOT, Project
 
@@ -80,10 +80,73 @@ def test_a_faulty_page_fails_with_its_name(
     assert "docs/index.md: a banned word, 'seamless'" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("text", "path", "uses"),
+    [
+        ("# It is no page\n\nIt seldom goes on.\n", "docs/page.md", 3),
+        ("`anew` is no longer code.\n\n```\nmend\n```\n", "docs/page.md", 0),
+        ('def f():\n    """Mend it anew."""\n', "code/lockstep/f.py", 2),
+        ("mended = 1  # whoever\n", "code/lockstep/f.py", 0),
+        ("say: whoever errs, `mend`\n", "code/lockstep/practice/f.yml", 2),
+        ('def f():\n    """What it is."""\n', "code/lockstep/f.py", 1),
+    ],
+)
+def test_words_of_the_voice_are_counted(
+    text: str, path: str, uses: int
+) -> None:
+    assert len(list(voice(text, path))) == uses
+
+
+@pytest.mark.parametrize(
+    ("note", "fault"),
+    [
+        ("Two ranks save at one step, and one file remains.", False),
+        ("By the exit code alone.", True),
+        ("One file remains", True),
+        ("what a rank finds there.", True),
+    ],
+)
+def test_a_proof_note_is_a_sentence(
+    project: Project, note: str, fault: bool
+) -> None:
+    text = f'def test_it() -> None:\n    """{note}"""\n'
+    project.write("tests/test_it.py", text)
+    project.page("It holds. [✓ test_it]")
+    assert bool(notes(project.root)) is fault
+
+
+def test_counted_words_may_only_shrink(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A new word is a fault, a removed word lowers the file's count with
+    `--shrink`, and `--shrink` raises no count."""
+    monkeypatch.chdir(project.root)
+    count = project.root / "code/lockstep/site/verify/voice.txt"
+    count.parent.mkdir(parents=True, exist_ok=True)
+    count.write_text("docs/index.md 2\n")
+    monkeypatch.setattr(sys, "argv", ["prose"])
+    project.page("Mend it anew.")
+    assert main() == 0
+    project.page("Mend it anew, by lot.")
+    assert main() == 1
+    assert "3 such faults, where 2 are allowed" in capsys.readouterr().out
+    project.page("Mend it.")
+    assert main() == 1
+    assert "run --shrink" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["prose", "--shrink"])
+    assert main() == 0
+    assert count.read_text().splitlines()[1:] == ["docs/index.md 1"]
+    project.page("Mend it anew.")
+    assert main() == 1
+
+
 MISSPELLED = [
     "behaviour",  # codespell:ignore
     "utilisation",  # codespell:ignore
     "seperate",
+    "time-out",  # codespell:ignore
 ]
 
 

@@ -107,11 +107,11 @@ def test_launch_that_trains_nothing_is_no_restart(
     assert report.restarts == 0
 
 
-def test_a_run_that_was_stopped_and_killed_and_moved_is_proven(
+def test_audit_proves_a_stopped_killed_and_moved_run(
     runs: dict[str, Path],
 ) -> None:
-    """A run that was stopped, killed, resumed on another number of ranks and
-    moved is proven: every sample of two epochs was trained on once."""
+    """A run is stopped, killed, resumed at a different world size and moved.
+    The audit proves that it trained on every sample of two epochs once."""
     report = audit(runs["resumed"])
     assert report.findings == []
     assert report.finished
@@ -340,10 +340,11 @@ CLAIMS |= {"position_continuous", "restores_continuous"}
 
 
 @pytest.mark.parametrize("tamper", TAMPERED, ids=lambda t: t.__name__)
-def test_a_tampered_record_is_found(
+def test_audit_names_claims_that_a_tampered_record_breaks(
     tamper: Callable[[Path], None], resumed: Path
 ) -> None:
-    """By the claims it breaks, and by the exit code."""
+    """The audit names each claim that a tampered record breaks, and exits
+    nonzero."""
     tamper(resumed)
     report = audit(resumed)
     failed = {claim for claim in CLAIMS if not getattr(report, claim)}
@@ -378,7 +379,7 @@ def test_every_claim_can_fail_alone_or_is_seen_to_fail() -> None:
     assert set.union(*TAMPERED.values()) == CLAIMS
 
 
-def test_how_much_is_missing_or_twice_is_counted(resumed: Path) -> None:
+def test_audit_counts_missing_and_repeated_samples(resumed: Path) -> None:
     """With one recorded sample id changed, the audit counts one sample missing
     and one twice."""
     change_an_id(resumed)  # one sample of a finished epoch became another

@@ -140,12 +140,13 @@ def killed(given: Event, at: int) -> int:
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_moment_of_publishing_ends_the_same(
+def test_kill_at_any_moment_of_publishing_resumes(
     whole: tuple[Path, str], tmp_path: Path
 ) -> None:
-    """Before a file is synced, before the manifest, before and after the
-    rename, amid dropping an old checkpoint: whatever has its name is whole,
-    and the next launch goes on from it, or from the start."""
+    """The run is killed before a file is synced, before the manifest, before
+    and after the rename, and while an old checkpoint is dropped. Every
+    checkpoint under its final name is whole, and the next launch resumes from
+    it or from the start."""
     given = settings(tmp_path, stop_at_step=4, keep_checkpoints=1)
     (calls,) = ranks.run_ranks(1, killed, given | {"run_dir": tmp_path}, 0)
     assert calls > 20  # two checkpoints of five files, their names, the record
@@ -193,11 +194,12 @@ def test_every_checkpoint_may_be_damaged(
     assert damaged == ["step-00000004", "step-00000002"]
 
 
-def test_after_damage_the_run_ends_the_same_under_other_names(
+def test_damaged_checkpoint_falls_back_to_the_previous(
     stopped: Path, whole: tuple[Path, str]
 ) -> None:
-    """With the newest checkpoint damaged, the run resumes from the one before,
-    ends with the same weights, and keeps the damaged one aside."""
+    """The newest checkpoint is damaged. The run resumes from the previous
+    checkpoint, ends with the same weights, and sets the damaged checkpoint
+    aside."""
     flip_middle(newest(stopped) / "optimizer.pt")
     assert train(stopped) == whole[1]
     assert names(stopped) == [
@@ -211,8 +213,9 @@ def test_after_damage_the_run_ends_the_same_under_other_names(
     assert audit(stopped).proven
 
 
-def test_a_sealed_pickle_with_code_runs_nothing(stopped: Path) -> None:
-    """Even a forger who knows the format: only tensors and data are loaded."""
+def test_sealed_pickle_runs_no_code(stopped: Path) -> None:
+    """A forger who knows the format seals a pickle with code into a checkpoint.
+    Nothing of it runs, because only tensors and plain data are loaded."""
     folder = newest(stopped)
     marker = bomb(folder / "optimizer.pt")
     reseal(folder)
@@ -226,7 +229,7 @@ def test_a_sealed_pickle_with_code_runs_nothing(stopped: Path) -> None:
 # What is published, and kept
 
 
-def test_the_manifest_says_what_the_checkpoint_is(tmp_path: Path) -> None:
+def test_manifest_describes_the_checkpoint(tmp_path: Path) -> None:
     """The manifest holds the run's settings, step, position and the size and
     digest of each file, and ends with its own digest."""
     train(tmp_path, 2, stop_at_step=2)
@@ -367,7 +370,7 @@ def test_a_last_checkpoint_that_fails_is_an_error_on_all(
 # What may be restored
 
 
-def test_a_checkpoint_of_another_run_is_refused_by_name(
+def test_checkpoint_of_a_different_run_is_refused_by_field(
     stopped: Path, told: list[Event]
 ) -> None:
     """A checkpoint whose manifest differs in any identifying field is refused
@@ -406,8 +409,9 @@ def test_a_checkpoint_of_another_run_above_one_of_this_is_set_aside(
     assert said["reason"].startswith("--seed is 0; it must be 8")
 
 
-def test_a_foreign_checkpoint_is_refused_by_every_rank(stopped: Path) -> None:
-    """The identity of the run is gone, its checkpoints are not."""
+def test_foreign_checkpoint_is_refused_by_every_rank(stopped: Path) -> None:
+    """The run directory has lost its identity file. A launch with a different
+    seed finds the checkpoints there, and every rank refuses them."""
     (stopped / "run.json").unlink()
     with pytest.raises(ranks.RankError, match="--seed is 7; it must be 0"):
         train(stopped, 2, seed=7)
@@ -417,8 +421,12 @@ RESEALED = {"position": 95, "learning_rate": 1e-3, "optimizer_steps": [5]}
 
 
 @pytest.mark.parametrize("name", [*RESEALED, "step", "scaler"])
-def test_what_does_not_continue_is_refused(name: str, stopped: Path) -> None:
-    """A manifest that verifies, over a state that is not what it says."""
+def test_state_that_contradicts_its_manifest_is_refused(
+    name: str, stopped: Path
+) -> None:
+    """A checkpoint is sealed again with one value in its manifest that
+    contradicts the run. The seal verifies, and the launch still refuses the
+    checkpoint and restores nothing."""
     wrong = RESEALED | {"step": 3, "scaler": ["scale"]}
     reseal(newest(stopped), **{name: wrong[name]})
     with pytest.raises(ranks.RankError, match=r"ConfigError: --.* must be"):
@@ -426,16 +434,16 @@ def test_what_does_not_continue_is_refused(name: str, stopped: Path) -> None:
     assert not events(stopped, "checkpoint_restored")
 
 
-def test_an_optimizer_of_another_step_is_refused(stopped: Path) -> None:
-    """A checkpoint whose optimizer is of an older step than its weights is
-    refused."""
+def test_optimizer_of_a_different_step_is_refused(stopped: Path) -> None:
+    """A checkpoint whose optimizer comes from an earlier step than its weights
+    is refused."""
     take_older(newest(stopped) / "optimizer.pt")
     reseal(newest(stopped))
     with pytest.raises(ranks.RankError, match=r"--optimizer-steps is \[2\]"):
         train(stopped)
 
 
-# Random states
+# RNG states
 
 
 def seeded(given: Event) -> list[tuple[int, ...]]:
@@ -452,9 +460,12 @@ def seeded(given: Event) -> list[tuple[int, ...]]:
     return keys
 
 
-def test_other_ranks_get_other_random_states(stopped: Path) -> None:
-    """The same number of ranks goes on with what each saved; another derives
-    new ones from seed, rank and step, if the batch can be kept."""
+def test_rng_states_at_a_different_world_size_are_derived(
+    stopped: Path,
+) -> None:
+    """At the same world size each rank restores the RNG state that it saved. At
+    a different world size the ranks derive new states from seed, rank and
+    step."""
     given = settings(stopped, stop_at_step=5)
     assert ranks.run_ranks(1, seeded, given) == [[(0, 0)]]
     given = settings(stopped, 3, stop_at_step=6)

@@ -163,8 +163,9 @@ def test_a_changed_identity_is_refused_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in FIELDS if FIELDS[name][2] == "launch"]
 )
-def test_what_belongs_to_a_launch_may_change(name: str) -> None:
-    """As long as the batch of the run can be kept."""
+def test_launch_settings_may_change_at_the_same_batch(name: str) -> None:
+    """Per-launch settings may change as long as the global batch stays the
+    same."""
     began = config(global_batch_size=32).for_launch(1, {}).identity()
     now = another(name)
     assert now.for_launch(1, began).identity() == began
@@ -186,7 +187,7 @@ def follow_advice(cfg: TrainConfig, said: str) -> TrainConfig:
     return replace(cfg, micro_batch_size=micro, grad_accum_steps=accum)
 
 
-def test_the_batch_rule_and_its_advice() -> None:
+def test_batch_rule_refuses_with_a_valid_setting() -> None:
     """A launch is accepted if and only if its product is the run's batch, and
     every refusal names a setting that is accepted."""
     refusals = 0

@@ -128,7 +128,7 @@ def added(case: Case) -> None:
 
 
 def edited_manifest(case: Case) -> None:
-    """Another value somewhere in it, as somebody might mend it by hand."""
+    """Another value somewhere in it, as somebody might fix it by hand."""
     edit(case, places(json.loads(manifest_of(case).read_text())))
 
 
@@ -249,7 +249,7 @@ class Run:
         return (found or {})["checkpoint"], self.state()
 
     def state(self) -> str:
-        """A digest of weights, optimizer, scaler and random states."""
+        """A digest of weights, optimizer, scaler and RNG states."""
         tensors = dict(self.r.strategy.module.state_dict())
         optimizer = self.r.optimizer.state_dict()
         for number, moments in optimizer["state"].items():

@@ -65,12 +65,13 @@ def batches(n: int, batch: int, position: int, end: int) -> list[np.ndarray]:
     st.integers(0, 6),
     st.integers(0, 700),
 )
-def test_a_share_is_every_worldth_sample_of_the_step(
+def test_share_is_every_nth_sample_of_the_step(
     n: int, world: int, micro: int, accum: int, first: int, more: int
 ) -> None:
-    """For every split of the batch, from every step: rank r has batch[r::world]
-    and together they have the batch, across epochs; only the run's last batch
-    is short, and there, too, every rank has all its micro-batches."""
+    """For every split of the batch and from every step, rank r trains on
+    batch[r::world], and the ranks together train on the whole batch, across
+    epochs. Only the run's last batch is short, and even there every rank has
+    all its micro-batches."""
     batch = world * micro * accum
     position = first * batch
     end = position + more
@@ -147,10 +148,11 @@ pairs = st.tuples(st.integers(0, 10**6), st.integers(0, 10**12))
 
 @settings(deadline=None)
 @given(st.integers(0, 2**63 - 1), st.lists(pairs), pairs, st.integers(0, 9))
-def test_a_samples_randomness_is_a_function_of_seed_epoch_and_id(
+def test_sample_randomness_depends_on_seed_epoch_and_id(
     seed: int, company: list[tuple[int, int]], own: tuple[int, int], at: int
 ) -> None:
-    """Whatever it stands among: no rank, order, batch or worker enters."""
+    """A sample is read alone and among other samples. Its random numbers depend
+    only on the seed, the epoch and the sample's id."""
     together = noise(seed, [*company[:at], own, *company[at:]], 5)
     place = len(company[:at])
     assert np.array_equal(together[place], noise(seed, [own], 5)[0])

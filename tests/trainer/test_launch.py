@@ -50,7 +50,7 @@ def test_demo_reaches_its_accuracy_on_two_processes(
     assert report.epochs == 20
 
 
-def test_one_process_needs_no_launcher(tmp_path: Path) -> None:
+def test_one_process_runs_without_torchrun(tmp_path: Path) -> None:
     """The trainer runs in one process without torchrun."""
     settings = "--dataset", "toy", "--max-steps", "3", "--run-dir"
     said = finish([sys.executable, *TRAINER, *settings, str(tmp_path)])
@@ -82,7 +82,9 @@ def test_a_rank_leaves_without_finalizing(
 
 
 def test_sigkill_of_the_whole_job_resumes_bitwise(tmp_path: Path) -> None:
-    """Killed between two checkpoints, launcher and ranks at once."""
+    """SIGKILL ends the launcher and all ranks between two checkpoints. The next
+    launch resumes, and the run ends with the same bits as an uninterrupted
+    run."""
     settings = "--max-steps", "120", "--hidden-size", "32", "--run-dir"
     same = {"max_steps": 120, "hidden_size": 32}
     whole = train(2, run_dir=tmp_path / "whole", **same)

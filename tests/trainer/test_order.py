@@ -58,9 +58,9 @@ def test_large_orders_are_one_to_one(n: int) -> None:
     assert np.array_equal(order.permute(ids, 3, back=True), index)
 
 
-def test_epochs_and_seeds_give_orders_of_their_own() -> None:
-    """Any two of 25 orders, by five seeds and five epochs, agree in fewer than
-    20 of 1,437 places, as two shuffles do."""
+def test_epochs_and_seeds_give_different_orders() -> None:
+    """Any two of 25 orders, from five seeds and five epochs, agree in fewer
+    than 20 of 1,437 places, as two shuffles do."""
     n, index = 1437, np.arange(1437)
     orders = [
         GlobalOrder(n, seed).permute(index, epoch)
@@ -110,7 +110,7 @@ def affine(n: int, draw: int) -> np.ndarray:
 
 
 def rotation(n: int, draw: int) -> np.ndarray:
-    """One shuffle for all, turned anew each time: epochs look alike."""
+    """One shuffle for all, turned again each time: epochs look alike."""
     return np.roll(true_shuffle(n, 0), draw)
 
 
@@ -182,7 +182,7 @@ def test_the_tests_tell_a_cipher_of_few_rounds(
 # No memory, no waiting
 
 
-def test_a_trillion_samples_cost_no_memory() -> None:
+def test_order_of_a_trillion_samples_needs_no_memory() -> None:
     """Permuting a thousand positions of a trillion takes memory for a few
     arrays of a thousand."""
     n, index = 10**12, np.arange(10**12 - 1000, 10**12)
@@ -367,7 +367,8 @@ def test_another_epoch_begins_anew_and_the_same_one_goes_on() -> None:
 
 
 def test_every_epoch_is_whole() -> None:
-    """A counter that outlives its epoch would leave the next ones empty."""
+    """Each of several epochs trains on every sample once. A counter that isn't
+    reset at the end of an epoch would leave the next epochs empty."""
     s = sampler(100, 2, 0)
     for epoch in range(3):
         s.set_epoch(epoch)

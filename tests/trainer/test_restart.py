@@ -100,11 +100,12 @@ def patiently(room: type[Watchdog]) -> None:
 
 
 @pytest.mark.parametrize("how", daily(HANGS, keep_pythons_lock))
-def test_a_hang_is_found_and_all_ranks_say_where(
+def test_hang_is_found_and_every_rank_logs_where(
     how: Callable[[], None], tmp_path: Path
 ) -> None:
-    """Each that can writes its stacks, names its phase and what the others
-    said, and ends itself; nobody sends it a signal."""
+    """One rank hangs. Every rank that can writes its stacks, names its own
+    phase and the other ranks' last phases, and ends itself without a signal
+    from outside."""
     code, answers = HANGS[how]
     settings = SMALL | {"run_dir": tmp_path}
     job = ranks.Ranks(2, hang, settings, how, answers)

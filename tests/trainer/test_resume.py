@@ -50,8 +50,9 @@ EVERY = [
 def test_resume_is_bitwise(
     world: int, workers: int, precision: str, tmp_path: Path
 ) -> None:
-    """Stopped twice within an epoch and once at its boundary, then killed, all
-    ranks by SIGKILL between two checkpoints: one run, five launches."""
+    """A run is stopped twice within an epoch and once at an epoch's end, and
+    then SIGKILL ends all ranks between two checkpoints. After five launches its
+    weights have the same bits as an uninterrupted run's."""
     same = {"num_workers": workers, "precision": precision}
     whole = train(world, tmp_path / "whole", **same)
     run_dir = tmp_path / "disturbed"
@@ -81,7 +82,8 @@ def die_at_step_27(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("world", daily([1, 2, 4], 2))
 def test_fp16_resume_is_bitwise(world: int, tmp_path: Path) -> None:
-    """The scaler's scale and growth survive as well."""
+    """An fp16 run is stopped and resumed. It ends with the bits of an
+    uninterrupted run, including the scaler's scale and growth counter."""
     whole = train(world, tmp_path / "whole", precision="fp16")
     train(world, tmp_path / "stopped", precision="fp16", stop_at_step=9)
     assert train(world, tmp_path / "stopped", precision="fp16") == whole
@@ -104,10 +106,11 @@ def test_stop_at_an_epochs_very_end_resumes_bitwise(tmp_path: Path) -> None:
     assert train(1, tmp_path / "stopped", **same) == whole
 
 
-def test_the_warm_up_pass_is_what_makes_four_ranks_bitwise(
+def test_without_warm_up_pass_resume_is_not_bitwise(
     tmp_path: Path,
 ) -> None:
-    """Without it DDP's buckets differ on the first step after a resume."""
+    """Four ranks resume without the warm-up pass. DDP's buckets differ on the
+    first step, so the run ends with different bits."""
     whole = train(4, tmp_path / "whole")
     stopped = {"run_dir": tmp_path / "stopped"} | SHORT
     stopped |= {"micro_batch_size": 16}

@@ -150,15 +150,16 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     ("world", "accum", "micro"),
     daily(SPLITS, (1, 1, BATCH), (2, 2, BATCH // 4), (4, 12, 1), (2, 8, 3)),
 )
-def test_every_split_trains_as_one_process_with_one_big_batch(
+def test_every_split_trains_like_one_process(
     world: int,
     accum: int,
     micro: int,
     oracle: Trained,
     tmp_path: Path,
 ) -> None:
-    """Losses, norms and weights, with a short last batch of which some ranks
-    have a micro-batch less or none; the logged loss is the global mean."""
+    """Every split of the batch gives the losses, norms and weights of one
+    process with one big batch, even when the last batch is short and some ranks
+    have fewer micro-batches. The logged loss is the global mean."""
     cfg = config(tmp_path, micro_batch_size=micro, grad_accum_steps=accum)
     results = ranks.run_ranks(world, as_rank, train, cfg)
     for losses, norms, weights in results:
@@ -169,11 +170,11 @@ def test_every_split_trains_as_one_process_with_one_big_batch(
             assert np.array_equal(weights[name], results[0][2][name])
 
 
-def test_the_last_batch_is_compared_with_what_matters(
+def test_last_batch_comparison_detects_mean_of_means(
     oracle: Trained, tmp_path: Path
 ) -> None:
-    """The comparison above can fail: a mean of per-rank means, on a share of
-    unequal size, is further from one process than its tolerance."""
+    """A mean of per-rank means over unequal shares differs from one process by
+    more than the tolerance, so the comparison with one process can fail."""
     cfg = config(tmp_path, micro_batch_size=BATCH // 2)
     losses, weights = ranks.run_ranks(2, as_rank, mean_of_means, cfg)[0]
     assert losses == pytest.approx(oracle[0], abs=ATOL)  # it looks right
@@ -337,11 +338,11 @@ def test_a_gradient_that_is_not_finite_raises_on_all_ranks(
         assert events == []
 
 
-def test_an_fp16_overflow_on_one_rank_is_skipped_by_all(
+def test_fp16_overflow_on_one_rank_is_skipped_by_all(
     tmp_path: Path,
 ) -> None:
-    """In fp16 an overflow on one rank skips the update on both and halves the
-    loss scale."""
+    """An fp16 overflow on one of two ranks makes both ranks skip the update and
+    halve the loss scale."""
     cfg = config(tmp_path, precision="fp16", micro_batch_size=6)
     inf = float("inf")
     for result in ranks.run_ranks(2, as_rank, poisoned, cfg, "gradient", inf):

@@ -39,7 +39,7 @@ NOISE = 0.1
 
 
 class Points:
-    """(m, 3) to numbers (m, 1), with noise that each epoch draws anew."""
+    """(m, 3) to numbers (m, 1), with noise that each epoch draws again."""
 
     def __init__(self, n: int, cfg: TrainConfig, noise: float = NOISE) -> None:
         rng = np.random.default_rng(n)
@@ -142,7 +142,7 @@ def test_a_task_resumes_bitwise(tmp_path: Path) -> None:
     """Stopped in the middle of an epoch between two checkpoints' steps and
     launched again, on as many ranks: the same weights as undisturbed, and the
     audit finds each sample as often as the epochs say. Dropout, which training
-    needs its random states for, is off in the evaluation."""
+    needs its RNG states for, is off in the evaluation."""
     calm = train(2, **settings(tmp_path / "calm"))
     whole = by_hand(TrainConfig(**settings(tmp_path / "calm")))
     assert calm["squares"] == pytest.approx(whole)
@@ -291,9 +291,9 @@ def test_changed_data_name_the_settings_they_come_from(tmp_path: Path) -> None:
     )
 
 
-def test_the_task_is_part_of_the_identity(tmp_path: Path) -> None:
-    """A run that began with one task goes on with no other and with no data
-    set, and says which it began with."""
+def test_task_is_part_of_the_identity(tmp_path: Path) -> None:
+    """A run that began with one task refuses a different task and no task, and
+    says which task it began with."""
     given = settings(tmp_path, stop_at_step=4)
     train(1, **given)
     began = json.loads((tmp_path / "run.json").read_text())["identity"]
@@ -304,8 +304,9 @@ def test_the_task_is_part_of_the_identity(tmp_path: Path) -> None:
             train(1, **given | {"task": other})
 
 
-def test_a_factory_finds_torch_seeded(tmp_path: Path) -> None:
-    """Weights are a function of the run's seed, whatever was drawn before."""
+def test_factory_weights_follow_from_the_seed(tmp_path: Path) -> None:
+    """A task's factory is called after other random draws. The weights still
+    follow from the run's seed alone."""
 
     def weights(seed: int, before: Callable[[], object]) -> list[float]:
         before()

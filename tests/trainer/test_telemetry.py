@@ -197,9 +197,10 @@ HELD = {
 }
 
 
-def test_every_rank_tells_every_event_with_its_fields(tmp_path: Path) -> None:
-    """And all tell the same, but for their name, their clock, and what only
-    rank 0 sees: that a checkpoint was damaged."""
+def test_every_rank_logs_every_event_with_its_fields(tmp_path: Path) -> None:
+    """Every rank logs every event with its fields. The ranks' logs agree except
+    for rank, clock, and the report of a damaged checkpoint, which only rank 0
+    sees."""
     given = SHORT | {"run_dir": tmp_path, "micro_batch_size": 16}
     given |= {"precision": "fp16"}
     ranks.run_ranks(2, work, given | {"stop_at_step": 5}, "overflow")
@@ -235,11 +236,11 @@ def test_every_rank_tells_every_event_with_its_fields(tmp_path: Path) -> None:
     assert seen == set(HELD) - {"checkpoint_failed"}
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told_and_survived(
+def test_failed_save_is_logged_and_run_completes(
     tmp_path: Path,
 ) -> None:
-    """A save that fails for a full disk is logged on every rank, and the run
-    goes on to its end."""
+    """The disk is full during a save. Every rank logs the failure, and the run
+    completes."""
     given = SHORT | {"run_dir": tmp_path, "micro_batch_size": 16}
     ranks.run_ranks(2, work, given, "write")
     for log in logs(tmp_path, 0):
@@ -263,11 +264,10 @@ def test_steps_are_logged_when_asked_and_where_it_matters(
 
 
 @pytest.mark.parametrize("world", [1, 2])
-def test_phases_add_up_to_no_more_than_the_step(
-    world: int, tmp_path: Path
-) -> None:
-    """They do not overlap, but for sync, which runs beside backward: only its
-    exposed part is waited for. What is left is the loop's own."""
+def test_phases_add_up_to_at_most_the_step(world: int, tmp_path: Path) -> None:
+    """The phases of a step don't overlap, except sync, which runs during the
+    backward pass and counts only its exposed part. Their sum is at most the
+    step's time; the rest is the loop's own."""
     given = SHORT | {"run_dir": tmp_path, "micro_batch_size": 32 // world}
     ranks.run_ranks(world, work, given | {"max_steps": 40}, "")
     for log in logs(tmp_path, 0):

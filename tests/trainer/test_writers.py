@@ -112,10 +112,10 @@ def loaded(settings: Event, options: Options, folder: Path) -> list[str]:
         return [weights_sha256(weights), weights_sha256(named)]
 
 
-def test_shards_fit_any_number_of_ranks(tmp_path: Path) -> None:
-    """Saved by 2, 4, 1 and 2 ranks, DDP and plain files among them, in one
-    run: any number of ranks, by DDP or FSDP2, reads the same weights and the
-    same optimizer state, bit for bit."""
+def test_shards_load_at_any_world_size(tmp_path: Path) -> None:
+    """One run saves on 2, 4, 1 and 2 ranks, with DDP and with plain files among
+    them. DDP and FSDP2 at any world size read the same weights and optimizer
+    state, bit for bit."""
     fsdp2 = Options(strategy="fsdp2", checkpoint_format="dcp")
     ddp = Options(checkpoint_format="dcp")
     readers = fsdp2, ddp  # in turns, so that all pairs of choices occur
@@ -155,7 +155,7 @@ def sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_dir
 
 
-def test_dcp_alone_accepts_a_flipped_byte_and_a_seal_does_not(
+def test_checksums_refuse_a_flipped_byte_that_dcp_loads(
     sharded: Path,
 ) -> None:
     """Distributed Checkpoint loads a file with a flipped byte and returns a
@@ -232,7 +232,7 @@ def test_a_tensor_that_is_called_bytes_runs_nothing(tmp_path: Path) -> None:
 
 
 def failing(settings: Event, where: str) -> Event:
-    """Rank 1 has no space for its shard, or for its random state, in the
+    """Rank 1 has no space for its shard, or for its RNG state, in the
     second checkpoint."""
     turn = [0]
 

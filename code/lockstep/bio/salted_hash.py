@@ -3,7 +3,7 @@
     python -m lockstep.bio.salted_hash
 
 A rank that torchrun starts is a new process, and Python salts the hash of text
-anew in each. A rank that was forked has its parent's salt, so a test on forked
+again in each. A rank that was forked has its parent's salt, so a test on forked
 ranks does not see it.
 """
 

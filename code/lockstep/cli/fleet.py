@@ -141,7 +141,7 @@ def finite(found: dict[str, Any]) -> dict[str, Any]:
 def spread(
     value: Spread, scale: float, digits: int, unit: str = ""
 ) -> list[str]:
-    """A mean, and the interval."""
+    """Format a mean and its interval."""
     mean, low, high = (
         f"{one * scale:,.{digits}f} {unit}".strip()
         for one in (value.mean, value.low, value.high)

@@ -56,7 +56,7 @@ PLAIN = Output()
 
 
 def flags(asked: str, inputs: list[tuple[str, Any]]) -> type:
-    """A dataclass of a question's inputs, for tyro to read flags into."""
+    """Return a dataclass of a question's inputs, whose flags tyro reads."""
     fields: list[Any] = []
     for name, default in inputs:
         known = default if default is not None else CHOICES.get(name, [0])[0]
@@ -81,7 +81,7 @@ def explained(asked: str, name: str) -> str:
 
 
 def question(name: str) -> Callable[..., None]:
-    """The command that asks one of the planner's questions."""
+    """Return the command that asks one of the planner's questions."""
     asked = QUESTIONS[name]
 
     def answer(inputs: Any, how: How = PLAIN) -> None:
@@ -96,7 +96,7 @@ def described(
     says: str,
     inputs: list[tuple[str, Any]],
 ) -> Callable[..., None]:
-    """The function as tyro wants it, with its text and the types of flags."""
+    """Return the function with the help text and flag types for tyro."""
     function.__doc__ = says
     function.__annotations__["inputs"] = Annotated[
         flags(name, inputs), Unprefixed
@@ -143,7 +143,7 @@ def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
 
 
 def reason(choice: dict[str, Any], why: str) -> str:
-    """A layout that cannot be, in a line."""
+    """Format a rejected layout in one line."""
     return f"{' '.join(f'{k}={v}' for k, v in choice.items())}: {why}"
 
 

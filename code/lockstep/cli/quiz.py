@@ -191,7 +191,7 @@ def turn(
 
 
 def said(ask: Ask, prompt: str) -> str:
-    """What was typed; Leave, if that is to leave."""
+    """Return the typed text; raise Leave if the reader quits."""
     if (typed := ask(prompt).strip()).lower() in LEAVE:
         raise Leave
     return typed

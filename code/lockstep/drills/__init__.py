@@ -66,7 +66,7 @@ class Drill(Exercise):
 
         Args:
             late: whether what changes at half-time counts.
-            seconds: in place of each criterion's own time-out.
+            seconds: in place of each criterion's own timeout.
         """
         if self.solution.suffix == ".py":
             from lockstep.grading.criteria import grade

@@ -62,7 +62,7 @@ class Adapter:
 
 
 def located(adapter: str | Path) -> Path:
-    """The file of an adapter that is given as a path, or as a module's name.
+    """Return the file of an adapter, given as a path or a module's name.
 
     Raises AdapterError if there is none.
     """
@@ -143,8 +143,8 @@ def told(what: str) -> Iterator[None]:
 
 
 def in_a_folder(run_dir: Path) -> list[Path]:
-    """What lies in `RUN/checkpoints`, oldest first, without what is called
-    unfinished."""
+    """List `RUN/checkpoints`, oldest first, without entries whose names say
+    that they are unfinished."""
     every = (run_dir / "checkpoints").glob("*")
     found = [path for path in every if not UNFINISHED.search(path.name)]
     return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))

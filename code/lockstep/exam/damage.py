@@ -43,8 +43,8 @@ def booby_trap(path: Path, touched: Path) -> int:
 
 
 def trapped(data: bytes, touched: Path) -> tuple[bytes, int]:
-    """The same of the bytes of a file: a pickle, or a zip archive with some, or
-    one of these that gzip has packed."""
+    """Do the same to a file's bytes: a pickle, a zip archive with pickles, or
+    either of them packed by gzip."""
     if data.startswith(b"\x1f\x8b"):
         with suppress(OSError, EOFError, zlib.error):  # not gzip's after all
             inside, count = trapped(gzip.decompress(data), touched)
@@ -77,7 +77,7 @@ def is_pickle(data: bytes) -> bool:
 
 
 def with_a_trap(data: bytes, touched: Path) -> bytes:
-    """A pickle that first runs a harmless command."""
+    """Return a pickle that first runs a harmless command."""
     command = f"touch {shlex.quote(str(touched))}".encode()
     trap = b"cposix\nsystem\nX" + len(command).to_bytes(4, "little") + command
     return data[:2] + trap + b"\x85R0" + data[2:]

@@ -91,10 +91,10 @@ class Progress:
         interrupted."""
 
     def asks(self, what: str) -> None:
-        """These questions are asked now."""
+        """Show that these questions are being asked."""
 
     def answered(self, result: Result, number: int, left: float) -> None:
-        """A question has an answer, as the `number`th of those to be asked.
+        """Show a question's answer, the `number`th of all that are asked.
         `left`: seconds that the others may take, judged by those so far."""
 
 
@@ -178,7 +178,7 @@ def cannot_share(ranks: int, batch: int) -> str:
 
 
 def prerequisites(name: str) -> frozenset[str]:
-    """The questions whose failure leaves this one without an answer."""
+    """Return the questions whose failure leaves this one unanswered."""
     scenario = next((s for s in SCENARIOS if name in s.questions), None)
     found = {"reproducible"} if scenario and scenario.compares else set()
     if name in (*ASPECTS, "ema"):
@@ -191,8 +191,8 @@ def prerequisites(name: str) -> frozenset[str]:
 
 
 def needed(only: frozenset[str]) -> Iterator[Scenario]:
-    """The scenarios that answer these questions, after those that they stand
-    on: a stopped run, and the aspects that explain another end."""
+    """Return the scenarios that answer these questions, after the scenarios
+    that they need: a stopped run, and what explains a different end."""
     for scenario in SCENARIOS:
         first = {"reproducible", "resumes-latest"} & {*scenario.questions}
         if not only or first or only & {*scenario.questions}:
@@ -202,8 +202,8 @@ def needed(only: frozenset[str]) -> Iterator[Scenario]:
 def shown(
     found: dict[str, Result], asked: frozenset[str], wanted: frozenset[str]
 ) -> dict[str, Result]:
-    """The results of the questions that were `asked`, and of the other `wanted`
-    ones those that failed, in the exam's order."""
+    """Return the results of the questions that were `asked`, and the failures
+    among the other `wanted` questions, in the exam's order."""
     return {
         q.id: found[q.id]
         for q in QUESTIONS

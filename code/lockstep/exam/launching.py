@@ -66,7 +66,7 @@ class Step(NamedTuple):
     scaler: dict[str, Any] | None = None  # the gradient scaler's whole state
 
     def random(self, generators: Container[int]) -> tuple[str, ...]:
-        """The states of these `generators` that it went in with."""
+        """Return the states with which these `generators` entered."""
         states = enumerate(self.before.get("random", ()))  # ABSENT has none
         return tuple(state for k, state in states if k in generators)
 
@@ -115,8 +115,8 @@ class Ended:
         return self.ranks.get(0, [])
 
     def saved(self, start: int) -> int:
-        """The step of the newest checkpoint that this launch published, which
-        began after step `start`; 0 if none was seen. A later step than that is
+        """Return the step of the newest checkpoint that this launch published
+        after step `start`, or 0. A later step than that is
         possible, since saves in the background come late, but no earlier one.
         """
         if not self.published:
@@ -285,8 +285,7 @@ class Launching:
         return {"do": "go on"}
 
     def contents(self) -> frozenset[tuple[str, int, int, int]]:
-        """What the checkpoints are made of: name, size, time and inode of each
-        of their files."""
+        """Return name, size, time and inode of each checkpoint file."""
         with suppress(AdapterError, OSError):
             return frozenset(
                 (str(path), at.st_size, at.st_mtime_ns, at.st_ino)
@@ -317,9 +316,9 @@ class Launching:
             time.sleep(CALM / 2)
 
     def watching(self, act: Act) -> threading.Thread:
-        """A thread that lets all processes run for short moments only, until as
-        many new files lie in the run directory as `act` says, and kills them
-        then; or until a rank tells of its next step."""
+        """Start a thread that lets all processes run for short moments only.
+        It kills them once the run directory has as many new files as `act`
+        says, and ends if a rank reports its next step."""
         pids = [process.pid for process in self.left()]
         known = inodes(self.launch.run_dir)
         deadline = time.monotonic() + PATIENCE
@@ -344,7 +343,7 @@ class Launching:
         return thread
 
     def due(self, rank: int, steps: int) -> Act | None:
-        """The act for this step of this rank."""
+        """Return the act for this step of this rank."""
         for act in self.acts:
             if act.step == steps and act.rank in (rank, None):
                 return act
@@ -419,7 +418,7 @@ class Printed:
             del self.last[:-KEPT]
 
     def text(self) -> str:
-        """What is kept of it."""
+        """Return what the exam keeps of the launch."""
         gap = f"\n… {self.left_out:,} bytes left out …\n"
         parts = self.first, gap.encode() if self.left_out else b"", self.last
         return b"".join(parts).decode(errors="replace")
@@ -441,7 +440,7 @@ def started(words: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
 def launching(
     adapter: Adapter, launch: Launch, acts: list[Act], env: dict[str, str]
 ) -> Iterator[Launching]:
-    """A launch that is ended, whatever happens."""
+    """Run a launch, and end it whatever happens."""
     under_way = Launching(adapter, launch, acts, env)
     try:
         under_way.start()
@@ -476,8 +475,8 @@ def adopt_orphans() -> None:
 
 
 def alive(mark: str, before: set[int]) -> list[psutil.Process]:
-    """The processes of a launch: this one's children and theirs, but for those
-    that it had `before` and theirs, and whatever else has the launch's mark."""
+    """Return the processes of a launch: new descendants of this process since
+    `before`, and every process that has the launch's mark."""
     found: set[psutil.Process] = set()
     for child in psutil.Process().children():
         if child.pid not in before:
@@ -505,5 +504,5 @@ def bury(before: set[int], but: int) -> None:
 
 
 def shown(words: list[str]) -> str:
-    """A command as one would type it."""
+    """Return a command as a person would type it."""
     return shlex.join(words)

@@ -98,8 +98,7 @@ class Observer:
         watch_scaler(self)
 
     def __deepcopy__(self, _: Any) -> "Observer":
-        """A copy of the model, such as an average of its weights, is not what
-        is trained."""
+        """Ignore a copy of the model, such as an average of its weights."""
         return self
 
     def on_forward(
@@ -141,9 +140,9 @@ class Observer:
             self.drew |= {k for k, (a, b) in enumerate(states) if a != b}
 
     def on_step(self, optimizer: Optimizer, *_: Any) -> None:
-        """The last moment before a step; or before its forward passes too,
-        where they run in a closure. Weights are read here, since in a forward
-        pass FSDP has gathered some of them."""
+        """Read the weights just before a step, or before its forward passes
+        if they run in a closure: during a forward pass FSDP has gathered
+        some of them."""
         if not self.entering:
             self.entering = {"weights": digest(self.model.parameters())}
         if self.optimizer in (None, optimizer):
@@ -154,8 +153,8 @@ class Observer:
             }
 
     def on_stepped(self, optimizer: Optimizer, *_: Any) -> None:
-        """The step has counted. RuntimeError if the one before was told too
-        early, since another optimizer of the same weights had yet to step."""
+        """Count the step. Raise RuntimeError if the previous step was reported
+        too early, before another optimizer of the same weights stepped."""
         if not self.pending:  # a step without samples, as DCP takes one
             self.entering = {}
         if self.counts(optimizer):
@@ -191,7 +190,7 @@ class Observer:
         return bool(self.pending) and self.optimizer in (None, optimizer)
 
     def on_scale(self, scaler: Any) -> None:
-        """The gradient scaler has decided on its step: skipped, or not."""
+        """Note whether the gradient scaler skipped the step."""
         if self.pending:
             self.tell("skipped")
 
@@ -278,7 +277,7 @@ def watch_scaler(observer: Observer) -> None:
 
 
 def who() -> tuple[int, int]:
-    """This process's rank and the world size."""
+    """Return this process's rank and the world size."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     env = os.environ
@@ -286,7 +285,7 @@ def who() -> tuple[int, int]:
 
 
 def local(value: Tensor) -> Tensor:
-    """This rank's part of a sharded tensor; any other as it is."""
+    """Return this rank's shard of a tensor, or the tensor itself."""
     part = getattr(value, "to_local", None)
     return (part() if part else value).detach()
 
@@ -307,7 +306,7 @@ def digest(values: Iterable[Any]) -> str:
 
 
 def flat(value: Any) -> Iterable[Any]:
-    """The tensors and plain values of a state, in a fixed order."""
+    """Yield the tensors and plain values of a state, in a fixed order."""
     if isinstance(value, dict):
         for key in sorted(value, key=repr):
             yield repr(key)
@@ -372,8 +371,8 @@ def generators() -> list[Tensor]:
 
 
 def hashed(*args: Any, **kwargs: Any) -> list[int]:
-    """A number for each sample: a hash of its part of the first tensor;
-    TypeError if there is none."""
+    """Hash each sample's part of the first tensor. Raise TypeError if no
+    tensor is there."""
     values = [*args, *kwargs.values()]
     first = next((v for v in values if isinstance(v, Tensor)), None)
     if first is None:

@@ -24,7 +24,7 @@ FORMERLY = {n: {old for old in FORMER if FORMER[old] == n} for n in BY_ID}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What the command `lockstep exam` takes."""
+    """Add the options of the command `lockstep exam`."""
     group = parser.getgroup("exam", "examine how a trainer resumes")
     group.addoption("--exam", metavar="ADAPTER", action="append", default=[])
     group.addoption("--exam-ranks", metavar="N", type=int, default=2)
@@ -56,7 +56,7 @@ def adapters(config: pytest.Config) -> set[Path]:
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> pytest.Collector | None:
-    """An adapter, and no other file."""
+    """Collect an adapter, and ignore other files."""
     if file_path in adapters(parent.config):
         return Adapter.from_parent(parent, path=file_path)
     return None
@@ -74,8 +74,8 @@ class Adapter(pytest.File):
             yield item
 
     def exam(self) -> Exam:
-        """It is held when the first of its tests is run, for those that are
-        to be run."""
+        """Hold the exam when the first selected test runs, for all that are
+        selected."""
         if not self.found:
             asked = [i for i in self.session.items if i.parent is self]
             self.found = self.held(frozenset(item.name for item in asked))
@@ -84,8 +84,8 @@ class Adapter(pytest.File):
         return self.found
 
     def held(self, only: frozenset[str]) -> Exam | AdapterError | ExamError:
-        """The exam, or what is in its way: each item says it, and the trainer
-        is not launched again for each."""
+        """Return the exam, or the error that prevents it: each item repeats the
+        error, and the trainer isn't launched again."""
         option = self.config.getoption
         launch = Launch(
             Path(),
@@ -145,7 +145,7 @@ class Asked(pytest.Item):
 
 
 def told(exam: Exam, names: Set[str]) -> str:
-    """What these failed questions of an exam show."""
+    """Return what these failed questions show."""
     alone = Exam(exam.trainer, exam.launch, exam.date)
     alone.results = {n: exam.results[n] for n in sorted(names)}
     lines = [f"{n}: {seen(r)}" for n, r in alone.results.items()]

@@ -54,14 +54,14 @@ class Streamed(Progress):
 
 
 def duration(seconds: float) -> str:
-    """A rough time in words."""
+    """Format a rough time in words."""
     if seconds < 90:
         return f"about {max(10, round(seconds, -1)):.0f} s"
     return f"about {seconds / 60:.0f} min"
 
 
 def table(exam: Exam) -> Table:
-    """A row for each question."""
+    """Return a row for each question."""
     found = Table(box=None, pad_edge=False)
     found.add_column("question", no_wrap=True)
     found.add_column("answer", no_wrap=True)
@@ -76,7 +76,7 @@ def table(exam: Exam) -> Table:
 
 
 def seen(result: Result) -> str:
-    """What was seen, and what may still be wrong without an answer."""
+    """Return what was seen, and what may be wrong without an answer."""
     said = result.verdict.said
     if result.same_as:
         said = f"as {', '.join(result.same_as)} failed: {said}"
@@ -86,7 +86,7 @@ def seen(result: Result) -> str:
 
 
 def conclusion(exam: Exam) -> str:
-    """The exit code, and why it applies."""
+    """Return the exit code, and why it applies."""
     failed, unanswered = exam.failed, exam.unanswered
     parts = []
     if exam.interrupted:
@@ -111,7 +111,7 @@ def counted(number: int) -> str:
 
 
 def summary(exam: Exam) -> str:
-    """The exam in a line."""
+    """Summarize the exam in a line."""
     counts = {a: f"{exam.count(a)} {a}" for a in COLORS if exam.count(a)}
     if exam.causes < exam.count("failed"):
         counts["failed"] += f" (causes: {exam.causes})"
@@ -144,20 +144,20 @@ def failures(exam: Exam) -> Iterator[str]:
 
 
 def separate(exam: Exam) -> list[Result]:
-    """The failures with causes of their own."""
+    """Return the failures that no other failure explains."""
     failed = (exam.results[name] for name in exam.failed)
     return [result for result in failed if not result.same_as]
 
 
 def untold(exam: Exam) -> list[str]:
-    """The questions that explain failures and are not among the results."""
+    """Return the questions that explain failures and have no result."""
     named = {n for name in exam.failed for n in exam.results[name].same_as}
     return sorted(named - exam.results.keys())
 
 
 def advice(name: str) -> Iterator[str]:
-    """What usually makes this question fail, and what cures it, in lines of
-    80 characters."""
+    """Yield the usual cause of this question's failure and its fix, in lines
+    of 80 characters."""
     cure = CURE_OF[name]
     for said in (
         f"Usual cause: {cure.cause}",
@@ -185,7 +185,7 @@ def page(exam: Exam) -> str:
 
 
 def badge(exam: Exam) -> str:
-    """An SVG that says how many of the questions that apply passed."""
+    """Return an SVG badge: how many of the applicable questions passed."""
     unanswered = len(exam.unanswered)
     asked = exam.count("passed") + len(exam.failed) + unanswered
     left, right = "resume exam", f"{exam.count('passed')} of {asked} passed"

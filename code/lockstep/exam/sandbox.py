@@ -77,8 +77,8 @@ class Sandbox:
         return self.launch.run_dir
 
     def begin(self, snapshot: str = "") -> None:
-        """An empty run directory, or the copy of one; ExamError if there is
-        none."""
+        """Make a run directory, empty or a copy. Raise ExamError if the copy's
+        source is missing."""
         self.steps, self.ended = [], []
         shutil.rmtree(self.run_dir, ignore_errors=True)
         if snapshot:
@@ -90,13 +90,13 @@ class Sandbox:
             self.run_dir.mkdir(parents=True)
 
     def keep(self, snapshot: str) -> None:
-        """A copy of the run directory, to begin with again."""
+        """Copy the run directory, as a later starting point."""
         target = self.folder / snapshot
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(self.run_dir, target, symlinks=True)
 
     def set_aside(self, name: str) -> Path:
-        """The run directory, and what its launches printed, for a person."""
+        """Keep the run directory and its launches' output for a person."""
         target = self.folder / "failures" / name
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ class Sandbox:
     def begun(
         self, *acts: Act, patience: float | None = None, **settings: Any
     ) -> Ended:
-        """The first launch of a new run; ExamError if it takes no step."""
+        """Launch a new run. Raise ExamError if it takes no step."""
         self.begin()
         ended = self.run(*acts, patience=patience, **settings)
         if not ended.steps:
@@ -164,8 +164,8 @@ class Sandbox:
         return ended
 
     def undisturbed(self, **settings: Any) -> Lineage:
-        """A run that nobody disturbs, once for each of its kinds; ExamError
-        if there is none."""
+        """Return the undisturbed run, launched once for each kind. Raise
+        ExamError if it fails."""
         key = repr(sorted(settings.items()))
         if key not in self.known:
             self.begin()
@@ -196,8 +196,8 @@ class Sandbox:
         return self.known[key]
 
     def newest(self) -> list[Path]:
-        """The files of the newest checkpoint, the largest first. ExamError if
-        there is none."""
+        """Return the files of the newest checkpoint, largest first. Raise
+        ExamError if there is no checkpoint."""
         found = self.adapter.checkpoints(self.run_dir)
         if not found or not (inside := files(found[-1])):
             raise ExamError("the adapter's checkpoints(run_dir) finds none")

@@ -40,17 +40,17 @@ class Scenario(NamedTuple):
 
 
 def passed(said: str = "") -> Verdict:
-    """It does, as was seen."""
+    """Return a pass, with what was seen."""
     return Verdict("passed", said)
 
 
 def failed(said: str, *because: str) -> Verdict:
-    """It does not, which is what the questions `because` ask as well."""
+    """Return a failure, which the failures of `because` explain."""
     return Verdict("failed", said, dict.fromkeys(because, said))
 
 
 def unlike_was(unlike: dict[str, str], at_the_end: bool = True) -> Verdict:
-    """It differs from the undisturbed run, in this."""
+    """Return a failure: the run differs from the undisturbed run in this."""
     said = next(iter(unlike.values()))
     return Verdict("failed", said, unlike, at_the_end=at_the_end)
 
@@ -59,8 +59,8 @@ NONE_ENDED = "no epoch ended in the undisturbed run"
 
 
 def without_epochs(was: Lineage, why: str = NONE_ENDED) -> Verdict:
-    """The answer where epochs don't end as the question needs it, and what that
-    may hide."""
+    """Return the answer if epochs don't end as the question needs, and what
+    that may hide."""
     ends, times = ends_of_epochs(was), was.counts().values()
     danger = ""
     if len(ends) < 2:
@@ -148,7 +148,7 @@ def found_elsewhere(was: Lineage, now: Lineage) -> str:
 
 
 def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
-    """What a trainer that does not repeat itself has most likely not seeded."""
+    """Name what an unrepeatable trainer most likely didn't seed."""
     for rank, steps in was.ranks.items():
         mine = now.ranks.get(rank) or steps
         if steps[0].before["weights"] != mine[0].before["weights"]:
@@ -271,7 +271,7 @@ def kill(b: Sandbox) -> Verdicts:
 
 
 def twice(b: Sandbox) -> Verdicts:
-    """Saving after every second step of an epoch, and killed in it twice."""
+    """Save after every second step of an epoch; kill the run in it twice."""
     if b.by_epochs:
         why = b.adapter.lacks[SAVE_EVERY]
         return {"two-restarts": Verdict("not applicable", why)}
@@ -296,9 +296,8 @@ def workers(b: Sandbox) -> Verdicts:
 
 
 def fp16(b: Sandbox) -> Verdicts:
-    """A run whose gradients overflow at first, so that the scale falls: by
-    themselves, as those of the exam's own model do, or else since they are
-    made to."""
+    """Run with gradients that overflow at first, so that the scale falls: by
+    themselves, as in the exam's own model, or because the exam forces it."""
     half: dict[str, Any] = {"precision": "fp16"}
     was = b.undisturbed(**half)
     if not was.steps or was.ranks[0][0].scale is None:
@@ -363,7 +362,7 @@ def micro_batch(b: Sandbox) -> Verdicts:
 
 
 def with_micro_batches(b: Sandbox) -> Verdict:
-    """The verdict of the stopped run that resumes so."""
+    """Judge the stopped run that resumes with half the micro-batch."""
     was = b.undisturbed()
     if not reads(b.adapter, b.launch, "micro_batch"):
         why = "its command doesn't use launch.micro_batch"
@@ -391,8 +390,8 @@ def with_micro_batches(b: Sandbox) -> Verdict:
 def resumed_otherwise(
     was: Lineage, now: Lineage, how: str, same_steps: bool = False
 ) -> Verdict:
-    """The verdict of a run that resumed with its batches divided otherwise:
-    samples and rates are compared to the end, and states where it resumed.
+    """Judge a run that resumed with its batches divided differently: compare
+    samples and rates to the end, and states where it resumed.
     `same_steps`: each step must have its own samples."""
     unlike = differences(was, now, exact=False)
     for aspect in ("total-steps", "exactly-once", "learning-rate"):
@@ -417,12 +416,12 @@ def in_parts(run: Lineage) -> bool:
 
 
 def truncated(b: Sandbox) -> Verdicts:
-    """The largest file of the newest checkpoint that makes a difference."""
+    """Cut the newest checkpoint's largest file that matters in half."""
     return {"truncated": damaged(b, truncate, "cut to its first half")}
 
 
 def flipped(b: Sandbox) -> Verdicts:
-    """One bit of the middle byte of such a file."""
+    """Flip one bit in the middle byte of such a file."""
     return {"flipped-bit": damaged(b, flip, "the middle bit flipped")}
 
 
@@ -450,8 +449,8 @@ def incomplete(b: Sandbox) -> Verdicts:
 
 
 def saved(b: Sandbox) -> list[Path]:
-    """The files of the stopped run's newest checkpoint, the largest of them if
-    they are very many."""
+    """Return the files of the stopped run's newest checkpoint, or only the
+    largest if there are very many."""
     b.begin("stopped")
     return b.newest()[:AT_MOST]
 
@@ -459,7 +458,7 @@ def saved(b: Sandbox) -> list[Path]:
 def without(
     b: Sandbox, path: Path, how: Callable[[Path], None], words: str
 ) -> Verdict:
-    """What becomes of the stopped run once this has happened to a file."""
+    """Resume the stopped run after this has happened to a file."""
     b.begin("stopped")
     how(path)
     b.steps.append(f"{words}: {relative(b, path)}")
@@ -467,7 +466,7 @@ def without(
 
 
 def foreign(b: Sandbox) -> Verdicts:
-    """Launched with another seed and other data into the stopped run."""
+    """Launch with a different seed and different data into the stopped run."""
     b.begin("stopped")
     ended = b.run(seed=b.launch.seed + 1, variant=1)
     now = lineage(b.stopped, ended)
@@ -556,8 +555,8 @@ def torn(b: Sandbox) -> Verdicts:
 def stuck(
     b: Sandbox, ends: list[Ended], at_least: int, struck: str
 ) -> Verdict | None:
-    """What is wrong with how the newest launch began, if anything is; `struck`
-    says what had been done to the one before."""
+    """Return what is wrong with the newest launch's start, or None; `struck`
+    says what was done to the previous launch."""
     if ends[-1].out_of_time:
         return failed(f"{struck}it hung: {b.steps[-1]}")
     trouble = resumed(ends, at_least)
@@ -568,8 +567,8 @@ def stuck(
 
 
 def beyond_logs(b: Sandbox, sizes: list[int]) -> int:
-    """A size that no file outside checkpoints has, but one of a checkpoint's
-    has that is as small as can be: `sizes` are those, the largest first."""
+    """Return the smallest size that a checkpoint file has and no other file
+    has; `sizes` are the checkpoint files', largest first."""
     inside = {
         path
         for saved in b.adapter.checkpoints(b.run_dir)
@@ -622,8 +621,8 @@ def sigterm(b: Sandbox) -> Verdicts:
 
 
 def accumulating(b: Sandbox) -> tuple[dict[str, Any], int]:
-    """What a launch must be told to take several forward passes a step, and
-    before which of them there is something to lose; 0 if it takes only one."""
+    """Return the settings for several forward passes per step, and before
+    which pass there is something to lose; 0 if a step takes only one."""
     passes = b.undisturbed().ranks[0][0].passes
     if len(passes) > 1:
         return {}, len(passes)
@@ -668,7 +667,7 @@ def terminated(b: Sandbox, how: dict[str, Any], before: int) -> Verdict:
 
 
 def hang(b: Sandbox) -> Verdicts:
-    """The last rank falls asleep in the middle of a step."""
+    """Put the last rank to sleep in the middle of a step."""
     act = Act(b.middle - 1, "hang", b.launch.ranks - 1)
     ended = b.begun(act, patience=MINUTE)
     if not ended.acted:
@@ -681,7 +680,7 @@ def hang(b: Sandbox) -> Verdicts:
 
 
 def finished(b: Sandbox) -> Verdicts:
-    """The undisturbed run, launched once more."""
+    """Launch the finished undisturbed run once more."""
     was = b.undisturbed()
     b.begin("finished")
     ended = b.run()
@@ -748,15 +747,15 @@ def exact(b: Sandbox) -> bool:
 
 
 def how_to_stop(b: Sandbox, step: int) -> dict[str, Any]:
-    """What a launch must be told, beside where to stop, to save at `step`."""
+    """Return the settings, apart from the stop, that save at `step`."""
     every = b.launch.save_every
     stops = STOP not in b.adapter.lacks
     return {} if stops or step % every == 0 else {"save_every": step}
 
 
 def stop_at(b: Sandbox, step: int, **settings: Any) -> Ended:
-    """A new run, up to `step`, whose state is saved then. A trainer that cannot
-    leave early saves there, and is killed two steps on."""
+    """Run up to `step`, where the state is saved. A trainer that can't leave
+    early saves there, and is killed two steps later."""
     if STOP in b.adapter.lacks:
         act = Act(step + 2, "kill")
         return b.begun(act, **how_to_stop(b, step), **settings)
@@ -771,7 +770,7 @@ def stop_at(b: Sandbox, step: int, **settings: Any) -> Ended:
 
 
 def says_so(who: str, lacking: str) -> str:
-    """What to write for a trainer that is not as the exam supposed."""
+    """Tell the owner what to write if the exam assumed wrongly."""
     return f' (A trainer that {who} says so: lacks = {{"{lacking}": "…"}})'
 
 
@@ -793,8 +792,8 @@ def refused(now: Lineage, ended: Ended) -> bool:
 def took(
     now: Lineage, ended: Ended, at_least: int, setting: str
 ) -> Verdict | None:
-    """What `went_on` says of a launch with another setting, unless it refused
-    that; a crash is no refusal."""
+    """Return what `went_on` says of a launch with a different setting, unless
+    the trainer refused the setting; a crash isn't a refusal."""
     if refused(now, ended) and not CRASHED.match(ended.last_words):
         why = f"it refuses another {setting}: {ended.last_words}"
         return Verdict("not applicable", why)
@@ -802,7 +801,7 @@ def took(
 
 
 def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
-    """What is wrong with where the newest launch went on, if anything is."""
+    """Return what is wrong with where the newest launch resumed, or None."""
     after = now.start.step
     if not now.start.trained:
         code = f"exit code {ended.code}"
@@ -823,16 +822,16 @@ def went_on(now: Lineage, ended: Ended, at_least: int) -> Verdict | None:
 
 
 def by_name(after: int, newest: int) -> str:
-    """A guess, where an older checkpoint was loaded."""
+    """Guess why an older checkpoint was loaded."""
     if after and str(after) > str(newest):
         return f" (compared as text, {after} comes after {newest})"
     return ""
 
 
 def resumed(ends: list[Ended], at_least: int) -> Verdict | None:
-    """What is wrong with where one of the launches in a row went on, if
-    anything is. Each has to go on from the newest checkpoint that was
-    published, and from `at_least`."""
+    """Return what is wrong with where one of several launches resumed, or
+    None. Each has to resume from the newest published checkpoint, and from
+    `at_least`."""
     now = Lineage()
     for k, ended in enumerate(ends):
         now.add(ended)
@@ -885,10 +884,10 @@ def noticed(b: Sandbox, ended: Ended) -> Verdict:
 
 
 def relative(b: Sandbox, path: object) -> str:
-    """A file's place in the run directory."""
+    """Return a file's path in the run directory."""
     return str(path).removeprefix(f"{b.run_dir}/")
 
 
 def some(sizes: set[int]) -> str:
-    """The few sizes that there are."""
+    """Return the distinct sizes."""
     return " or ".join(map(str, sorted(sizes)[:3]))

@@ -63,7 +63,7 @@ class Windows:
 
     def __getitem__(self, index: np.ndarray) -> Batch:
         _, ids = index  # in each epoch the same: nothing here is random
-        # Mapped anew each time: a map that is kept would be sent to a worker
+        # Mapped again each time: a map that is kept would be sent to a worker
         # as all the bytes that it maps.
         tokens = np.memmap(self.path, np.uint8, "r")
         starts = (self.first + ids) * self.length

@@ -120,7 +120,7 @@ def grade(
     Criteria that hang cost a minute together, however many they are.
 
     Args:
-        seconds: in place of each criterion's own time-out; together they may
+        seconds: in place of each criterion's own timeout; together they may
             then cost twice that, if it is more than a minute.
 
     Raises:
@@ -162,7 +162,7 @@ def grade(
 def judged(
     criterion: Criterion, budget: HangBudget, asked: float, *job: Any
 ) -> tuple[str, str]:
-    """A criterion's status, and what helps if it did not pass."""
+    """Return a criterion's status, and a hint if it didn't pass."""
     seconds = budget.granted(asked)
     try:
         with budget.waiting():
@@ -220,7 +220,7 @@ def attempt(grader: str, number: int, file: Path, swapped: list[str]) -> Any:
 
 
 def read(file: Path) -> bytes:
-    """What is to be graded."""
+    """Return the answer that is graded."""
     try:
         return file.read_bytes()
     except OSError as error:
@@ -245,7 +245,7 @@ def imports(text: bytes, module: str) -> bool:
 
 
 def imported(file: Path, work: Callable[[Path], Any]) -> Any:
-    """What `work` finds in a file, in a process that may be killed."""
+    """Run `work` on a file, in a process that may be killed."""
     try:
         return Ranks(1, work, file).results(HALF_A_MINUTE)[0]
     except RankError as error:
@@ -259,7 +259,7 @@ def can_be_loaded(file: Path) -> None:
 
 
 def load(file: Path) -> ModuleType:
-    """The reader's file as a module; what it prints is not heard."""
+    """Load the reader's file as a module, without its output."""
     spec = importlib.util.spec_from_file_location(NAME, file)
     if spec is None or spec.loader is None:
         raise ImportError("its name must end in .py")
@@ -276,7 +276,7 @@ def quietly(work: Callable[..., Any], *args: Any) -> Any:
 
 
 def named(answer: Any, name: str) -> Any:
-    """The answer's function or class, if there is one yet."""
+    """Return the answer's function or class, or fail if it is missing."""
     if not hasattr(answer, name):
         raise NotImplementedError
     return getattr(answer, name)

@@ -51,7 +51,7 @@ class Exercise:
         return [self.module.__name__]
 
     def graded(self, file: Path) -> Report:
-        """What the answer in `file` gets.
+        """Grade the answer in `file`.
 
         Raises:
             CannotGradeError: the file is none that can be graded.

@@ -51,7 +51,7 @@ class OutOfTimeError(RankError):
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
     """Within it, all ranks that are waited for get `seconds` together, whatever
-    time-out each of them is given."""
+    timeout each of them is given."""
     until = min(_UNTIL.get(), time.monotonic() + seconds)
     before = _UNTIL.set(until)
     try:
@@ -83,7 +83,7 @@ class Ranks:
             self.processes.append(process)
 
     def results(self, timeout: float = 60) -> list[Any]:
-        """What each rank returned, in order. RankError as soon as one fails.
+        """Return each rank's result, in order. Raise RankError if a rank fails.
 
         Args:
             timeout: seconds until OutOfTimeError; fewer within `at_most`.
@@ -130,7 +130,7 @@ class Ranks:
 
 
 def store() -> dist.Store:
-    """The store in which this rank meets the others."""
+    """Return the store where this rank meets the others."""
     return dist.FileStore(
         os.environ["RANKS_STORE"], int(os.environ["WORLD_SIZE"])
     )

@@ -17,7 +17,7 @@ never_left: list[Any] = []  # a rank ends in its group, which DDP still holds
 
 
 def on_ranks(world: int, work: Callable[..., Any], *args: Any) -> list[Any]:
-    """What `work(store, *args)` returned on each of `world` ranks.
+    """Return the result of `work(store, *args)` on each of `world` ranks.
 
     They know themselves by RANK, LOCAL_RANK and WORLD_SIZE, as torchrun's do,
     and can meet in `store`.
@@ -35,7 +35,7 @@ def on_ranks(world: int, work: Callable[..., Any], *args: Any) -> list[Any]:
 
 
 def in_a_group(world: int, work: Callable[..., Any], *args: Any) -> list[Any]:
-    """What `work(*args)` returned on each of `world` ranks of one group."""
+    """Return the result of `work(*args)` on each rank of one group."""
     return on_ranks(world, _join, work, args)
 
 

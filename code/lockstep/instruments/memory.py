@@ -53,7 +53,7 @@ class Memory(Traffic):
 
 
 def held(leaf: Any) -> Iterator[Tensor]:
-    """The tensors with memory of their own: of a DTensor, this rank's part."""
+    """Yield the tensors that own memory: of a DTensor, this rank's part."""
     if is_traceable_wrapper_subclass(leaf):
         for name in leaf.__tensor_flatten__()[0]:
             yield from held(getattr(leaf, name))

@@ -23,7 +23,7 @@ class PhaseTimer:
         self.steps, self.since = 0, 0.0
 
     def turn(self) -> None:
-        """Here a phase begins or ends: what passed is the innermost one's."""
+        """Begin or end a phase; the elapsed time is the innermost phase's."""
         self.synchronize()
         now = self.clock()
         if self.open:

@@ -66,7 +66,7 @@ class Model(nn.Module):
         )
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """A number for a sample."""
+        """Return a number for a sample."""
         x = self.letters[tokens]
         h = ((self.mix(x) @ x.T).softmax(-1) @ x).mean(0)
         for layer in self.layers:
@@ -114,7 +114,7 @@ class Trainer:
         self.finish()
 
     def load(self, step: int) -> list[Sample]:
-        """This rank's samples of a step."""
+        """Return this rank's samples of a step."""
         mine = self.share([*range(self.batch_size)])
         return [self.decode(self.lines[i]) for i in mine]
 
@@ -124,15 +124,15 @@ class Trainer:
         return ids[part * self.rank :][:part]
 
     def decode(self, line: str) -> Sample:
-        """A line is JSON: reads of one sequence, and what to predict. At each
-        position the letter that most reads have is the right one."""
+        """Decode a JSON line: reads of one sequence, and what to predict. At
+        each position the letter that most reads have is the right one."""
         reads, y = json.loads(line)
         columns = list(zip(*reads, strict=True))
         letters = [max(set(column), key=column.count) for column in columns]
         return Sample(torch.tensor([*map(LETTERS.index, letters)]), y)
 
     def loss(self, samples: list[Sample]) -> Tensor:
-        """This rank's part of the mean over the step's samples."""
+        """Return this rank's part of the mean over the step's samples."""
         errors = [(self.model(x) - y).square() for x, y in samples]
         return torch.stack(errors).sum() / self.batch_size
 
@@ -149,7 +149,7 @@ class Trainer:
             self.store.put(f"step-{step}", file.getvalue())
 
     def finish(self) -> None:
-        """Called after the last step."""
+        """Finish after the last step."""
 
     def line(self, i: int) -> str:
         """Sample `i`, as an instrument has written it: one read in ten has

@@ -115,7 +115,7 @@ class Traffic(TorchDispatchMode):
 
 
 def caller() -> str:
-    """The module that asked for the collective which is now dispatched.
+    """Return the module that asked for the collective that is dispatched.
 
     If a hook of torch's C++ asks, there is no Python between the collective and
     autograd's engine. What a collective's own gradient sends is asked for by

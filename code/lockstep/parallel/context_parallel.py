@@ -143,7 +143,7 @@ class RingAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Weights are computed anew, from `lse`. A block's gradients travel a
+        """Weights are computed again, from `lse`. A block's gradients travel a
         step behind it, and a hop more: home."""
         q, k, v, places, out, lse = ctx.saved_tensors
         wide, scale = lse.dtype, q.shape[-1] ** -0.5

@@ -182,7 +182,7 @@ def seal(tmp: Path, final: Path, manifest: dict[str, Any]) -> None:
 
 # --8<-- [end:publish]
 def fresh(folder: Path) -> None:
-    """Make `folder` anew, whatever a killed launch left there."""
+    """Make `folder` again, whatever a killed launch left there."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     sync(folder.parent.parent)  # the root may be new, and has a name as well

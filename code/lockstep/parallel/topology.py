@@ -39,7 +39,7 @@ class Link(NamedTuple):
 
 class Cluster(NamedTuple):
     """Nodes of equal size; each rank has a link of its own to each kind of
-    peer, as a GPU has its NVLink and its network card."""
+    peer, as a GPU has its NVLink and its NIC."""
 
     nodes: int
     ranks_per_node: int

@@ -11,7 +11,7 @@ RATES = (
 
 # Shares of the nominal rate that collectives reach. NCCL's rings reach 370 of
 # the 450 GB/s that an H100's NVLink has one way (NVIDIA/nccl-tests#212), and
-# 365 of the 400 GB/s of a node's eight network cards; eight MI300X reach 313 of
+# 365 of the 400 GB/s of a node's eight NICs; eight MI300X reach 313 of
 # the 448 GB/s of their links (both: Bekman, ml-engineering, network). Four
 # nodes reached those 365 GB/s and one node reaches as much, so a card may reach
 # more. These shares apply wherever only the nominal rate is published.
@@ -39,7 +39,7 @@ def accelerator(
     `bf16` and `fp8` are dense TFLOP/s. `memory` is in GB and `reads`, the
     memory's bandwidth, in GB/s. `link` and `card` are the GB/s one way that
     collectives reach in a node and through the accelerator's share of the
-    node's network cards. `gpus_per_node` counts the accelerators that the
+    node's NICs. `gpus_per_node` counts the accelerators that the
     vendor's own links connect.
     """
     rates = {

@@ -90,7 +90,7 @@ def launch(
 
 
 def main(args: list[str] | None = None) -> int:
-    """The command line; the exit code is 2 for settings that cannot be."""
+    """Run the command line, and return 2 for invalid settings."""
     first = os.environ.get("RANK", "0") == "0"
     if dist.is_torchelastic_launched():
         end_with_parent()
@@ -127,7 +127,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def summary(last: dict[str, Any]) -> str:
-    """The last event in a line: loss, the task's metrics, weights."""
+    """Return the last event in a line: loss, the task's metrics, weights."""
     numbers = [
         f"{name} {value:{'.0%' if name == 'accuracy' else '.2f'}}"
         for name, value in last.items()

@@ -31,7 +31,7 @@ class Replica(NamedTuple):
 
 # --8<-- [start:learning_rate]
 def learning_rate(cfg: TrainConfig, step: int, steps: int) -> float:
-    """The rate of `step` of `steps`: linear warm-up, cosine to a tenth."""
+    """Return the rate of a step: linear warm-up, then cosine to a tenth."""
     warm = min(1.0, (step + 1) / (cfg.warmup_steps + 1))
     return cfg.learning_rate * warm * (0.55 + 0.45 * cos(pi * step / steps))
 

@@ -1,4 +1,4 @@
-"""Every bug: the trainer has it, a strong answer finds and mends it, and an
+"""Every bug: the trainer has it, a strong answer finds and fixes it, and an
 answer that is wrong loses what it should."""
 
 import ast
@@ -156,7 +156,7 @@ MISSES = "assert 'nullcontext() if' in trainer.read_text(), 'it is missing'"
 
 
 def proof(body: str) -> dict[str, str]:
-    """An answer with this proof, and nothing mended."""
+    """An answer with this proof, and nothing fixed."""
     text = f"{BEGIN}def prove(trainer, folder):\n    {body}\n"
     return {"answer.py": text, "trainer.py": BUG.broken()}
 

@@ -73,7 +73,7 @@ def of_two_kinds() -> str:
 
 def test_gloo_waits_in_vain_for_another_kind() -> None:
     """A broadcast and an all-reduce of one turn and shape never meet. Nothing
-    is aborted: both ranks raise once the time-out is over."""
+    is aborted: both ranks raise once the timeout is over."""
     found = ranks.run_ranks(2, of_two_kinds)
     assert any("Timed out waiting 5000ms" in words for words in found)
 

@@ -1,4 +1,4 @@
-"""What ranks send and learn that agree seldom."""
+"""What ranks send and learn that agree rarely."""
 
 import pytest
 import torch

@@ -14,13 +14,13 @@ def main(result: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_resumed_run_has_the_loss_of_one_that_nobody_kills(
+def test_resumed_run_has_the_losses_of_an_uninterrupted_run(
     tmp_path: Path,
 ) -> None:
-    """A run that is killed and resumed has the losses of one that is not, bit
-    for bit. One that loses Adam's moments is more than 5 % above for ten steps,
-    and within 2 % after fifty. (Losses that were recorded on another machine
-    agree with today's to 1 part in 1,000.)"""
+    """A run that is killed and resumed has the losses of an uninterrupted run,
+    bit for bit. A run that loses Adam's moments is more than 5 % above for ten
+    steps, and within 2 % after fifty. Losses recorded on a different machine
+    agree with today's to 1 part in 1,000."""
     result = tmp_path / "loss_after_resume.json"
     ranks.run_ranks(1, main, str(result), timeout=250)
     for file in (result, loss_after_resume.RESULT):

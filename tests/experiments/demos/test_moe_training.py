@@ -59,9 +59,9 @@ def test_without_a_balance_some_experts_die(seen: dict[str, Seen]) -> None:
 
 def test_a_balance_leaves_what_chance_leaves(seen: dict[str, Seen]) -> None:
     """Balanced by the strong loss or by the bias, the hottest of eight experts
-    has as much more than its share as it would if the 512 tokens chose by lot,
-    1.18. A bias that moves ten times as far in a step leaves more, and learns
-    worse."""
+    has as much more than its share as it would if the 512 tokens chose at
+    random, 1.18. A bias that moves ten times as far in a step leaves more, and
+    learns worse."""
     lots = chance()
     assert lots == pytest.approx(1.18, abs=0.01)
     steady, fast = seen["bias, 0.01 a step"], seen["bias, 0.1 a step"]

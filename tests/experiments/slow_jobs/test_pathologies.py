@@ -1,4 +1,4 @@
-"""Each pathology shows with its defect, and is gone once it is mended.
+"""Each pathology shows with its defect, and is gone once it is fixed.
 
 What is asserted is counted, is CPU time, or is longer than a sleep: other work
 on the machine does not change it.
@@ -117,7 +117,7 @@ def test_without_no_sync_each_micro_batch_reduces_all(found: Any) -> None:
 
 
 def test_reducing_each_time_trains_the_same(found: Any) -> None:
-    """Reducing gradients in every micro-batch ends with the mended job's
+    """Reducing gradients in every micro-batch ends with the fixed job's
     weights but for the order of additions."""
     rank, _ = found("accumulate")
     slow, mended = rank["weights"].values()

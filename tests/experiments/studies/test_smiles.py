@@ -168,7 +168,7 @@ def test_the_study_runs_on_a_few_molecules(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(study, "alone", lambda *_: {"seconds": 1, "bytes": 2})
     done = study.prepared(tmp_path)
     monkeypatch.setattr(study, "prepare", None)
-    assert study.prepared(tmp_path) == done  # read, and not made anew
+    assert study.prepared(tmp_path) == done  # read, and not made again
     assert done["refused"] == 1
     texts = [text for text, _ in study.once(tmp_path)]
     assert len(texts) == done["train"] + done["test"]

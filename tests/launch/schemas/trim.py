@@ -1,4 +1,4 @@
-"""Write the schemas of this folder anew, without what validation ignores.
+"""Write the schemas of this folder again, without what validation ignores.
 
     python tests/launch/schemas/trim.py FOLDER
 

@@ -238,9 +238,9 @@ def test_accumulation_trains_the_stated_batch(lockstep: Verdicts) -> None:
     assert lockstep["07"] == ""
 
 
-def test_fp32_means_fp32(lockstep: Verdicts) -> None:
-    """With fp32 asked for, everything that flows between the trainer's layers
-    is fp32, and with bf16 asked for it is bf16."""
+def test_fp32_layers_compute_in_fp32(lockstep: Verdicts) -> None:
+    """In an fp32 run everything that flows between the trainer's layers is
+    fp32, and in a bf16 run it is bf16."""
     assert lockstep["08"] == ""
 
 
@@ -346,9 +346,9 @@ def test_metric_counts_every_sample_once(of: Callable[[], float]) -> None:
 
 
 @pytest.mark.parametrize("number", CHECKS)
-def test_the_cut_has_none_of_the_defects(number: str, cut: Verdicts) -> None:
-    """The one-file trainer passes the checks of all seventeen defects. Among
-    others: its position counts what was trained on, not what its workers have
-    read ahead; a plain step reads one value back from the device; killed in its
-    second save, it restores the first."""
+def test_interview_cut_has_no_defect(number: str, cut: Verdicts) -> None:
+    """The one-file trainer passes the checks of all seventeen defects. For
+    example, its position counts trained samples and not prefetched samples, a
+    plain step reads one value back from the device, and after a kill during the
+    second save it restores the first."""
     assert cut[number] == ""

@@ -1,4 +1,4 @@
-"""Write anew what a bug's LOG shows: the lines that begin with `$` are run.
+"""Write again what a bug's LOG shows: the lines that begin with `$` are run.
 
     python -m lockstep.debugging.bugs.record 01 02 …
 

@@ -1,4 +1,4 @@
-"""Your answer to bug NN. Mend `trainer.py`, which lies beside this file.
+"""Your answer to bug NN. Fix `trainer.py`, which lies beside this file.
 
     python answer.py                  # tries your proof on trainer.py
     lockstep bug check NN answer.py

@@ -1,4 +1,4 @@
-"""Defect 9: all ranks are seeded alike; and once that is mended, rank 0's RNG
+"""Defect 9: all ranks are seeded alike; and once that is fixed, rank 0's RNG
 alone is saved, and every rank resumes with it."""
 
 import hashlib
@@ -41,7 +41,7 @@ def load_rng(path: Path) -> None:
 # --8<-- [end:copy]
 def run(path: Path, by_rank: bool) -> list[Tensor]:
     """What dropout leaves of ones: eight draws, and after a restore the last
-    four again. `by_rank` mends the seed."""
+    four again. `by_rank` fixes the seed."""
     dropout, ones = nn.Dropout(0.1), torch.ones(32, 48)
     seed_everything(dist.get_rank() if by_rank else 0)
     drawn = [dropout(ones) for _ in range(4)]
@@ -57,7 +57,7 @@ def digest(mask: Tensor) -> str:
 
 
 def demonstrate() -> None:
-    """The fifth dropout mask of two ranks: seeded alike; with that mended;
+    """The fifth dropout mask of two ranks: seeded alike; with that fixed;
     and drawn once more after a restore."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rng.pt"

@@ -84,7 +84,7 @@ def owns_a_device(answer: ModuleType) -> None:
             current_accelerator=lambda *_: torch.device("cuda"),
         ),
     ):
-        found = load(Path(str(answer.__file__))).join()  # imports names anew
+        found = load(Path(str(answer.__file__))).join()  # imports names again
     place = found[0], found[1], torch.device(found[2])
     due = 9, 16, torch.device("cuda", 1)
     assert place == due, f"rank 9 of 16, local rank 1, is {place}"

@@ -276,7 +276,7 @@ CRITERIA = [
     Criterion(
         "another world size",
         10,
-        "Position and batch are the run's; only random states are a rank's.",
+        "Position and batch are the run's; only RNG states are a rank's.",
         on_another_world,
         world=2,
         needs={"position": ""},

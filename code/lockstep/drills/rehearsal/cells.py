@@ -213,7 +213,7 @@ def step(cut: Any) -> None:
 
 
 def checkpoint(cut: Any) -> None:
-    """Whole or not there; each rank's random state is back."""
+    """Whole or not there; each rank's RNG state is back."""
     r = replica(cut, run_dir=folder("6", "checkpoints"))
     cut.train_step(r, micro_batches(cut, r))
     torch.manual_seed(r.rank)
@@ -242,7 +242,7 @@ def checkpoint(cut: Any) -> None:
     expect(
         torch.equal(drawn, torch.rand(3)),
         f"rank {r.rank} draws other numbers than before: save each rank's own"
-        " random state",
+        " RNG state",
     )
     with patch("torch.save", torn):
         refused(cut.save, r, {**state, **about, "step": 8})

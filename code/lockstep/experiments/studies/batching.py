@@ -27,7 +27,7 @@ from lockstep.trainer.process import joined
 
 BUDGET, PARTS, WINDOW, AT_RANDOM = 4096, 8, 16_384, 64
 SAMPLES = 1_000  # of the run that hangs
-# Its time-out; and that of the run that does not, on a machine that is busy.
+# Its timeout; and that of the run that does not, on a machine that is busy.
 SECONDS, PATIENCE = 5.0, 60.0
 
 

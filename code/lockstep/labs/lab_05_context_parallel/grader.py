@@ -201,7 +201,7 @@ def is_balanced(counts: list[tuple[int, int]]) -> None:
     """As many scores as are seen, in chunks of two tokens."""
     ranks, chunk = len(counts), 2 * 2
     zigzag = [of_rank[0] for of_rank in counts]
-    assert all(zigzag), "no matrix product is seen"
+    assert all(zigzag), "no matmul is seen"
     most = (2 * ranks + 2) * chunk
     told = f"ranks compute {zigzag} scores in zig-zag order, where {most} do"
     assert max(zigzag) <= most, told

@@ -228,7 +228,7 @@ SCENARIOS = [
             trade_off: drain and restart against going on | what a restart costs
               beside what a day loses
             measurement: per-rank compute time, clocks, temperature | a fixed
-              matrix product on that GPU alone
+              matmul on that GPU alone
         """,
         strong="""
             problem: 63 ranks wait {wait_s:.2f} s a step for rank 37: its
@@ -240,7 +240,7 @@ SCENARIOS = [
               the network.
             trade_off: Draining the node costs a restart from a checkpoint.
               Keeping it costs {lost:.0f} GPU hours a day.
-            measurement: Compute time by rank, and a fixed matrix product with
+            measurement: Compute time by rank, and a fixed matmul with
               clock and temperature on that GPU. If the product is fast, I look
               at its input or host.
         """,
@@ -490,7 +490,7 @@ SCENARIOS = [
         situation="""
             Finance asks: 10¹² tokens of Llama 3 8B, sequences of 8,192 tokens,
               256 a step, at $2.50 a GPU hour. 64 H100s are free, 256 can be
-              had. Matrix products reach 45 % of the peak with this code. "What
+              had. Matmuls reach 45 % of the peak with this code. "What
               does it cost to finish in a quarter of the time?" Give the layout
               for 256.
         """,

@@ -7,7 +7,7 @@ it.
 
 All four run the same code with other settings, so reading it does not tell.
 Write a timer whose phases add up to the step, and read a trace for the
-communication that no computation hides. Then name phase and rank, and mend it.
+communication that no computation hides. Then name phase and rank, and fix it.
 
 The grader moves the timer's clock by hand, counts calls, multiplications and
 CPU time, and lets the store answer late. Weights and checkpoints have to be

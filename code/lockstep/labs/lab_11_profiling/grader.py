@@ -183,7 +183,7 @@ def blames(answer: ModuleType) -> None:
         assert right, f"{told} is not where the time is lost"
 
 
-# Part three: what was mended.
+# Part three: what was fixed.
 
 
 def cpu_seconds(trainer: type[slow.Trainer]) -> float:
@@ -195,7 +195,7 @@ def cpu_seconds(trainer: type[slow.Trainer]) -> float:
 
 
 def decodes_less(answer: ModuleType) -> tuple[float, float]:
-    """Slow and mended take turns, until the least of each is good enough on
+    """Slow and fixed take turns, until the least of each is good enough on
     all ranks: whatever else runs here can only add."""
     mended = found(answer, "A")
     before = after = float("inf")

@@ -2,7 +2,7 @@
 
 Read lockstep/instruments/slow_trainers.py first: it has one loop and four
 trainers. Part one measures them, part two names what you found, and part three
-mends it.
+fixes it.
 
 Once PhaseTimer is there, see where their time goes, on two ranks:
 

@@ -78,7 +78,7 @@ def failures() -> dict:
     two saves to host memory; and restart, the seconds from a failure to the
     first new step, as detect, preflight, meet, restore and warm_up. A
     pre-flight check takes 0 where spares were checked beforehand."""
-    # TODO: the time-out that detects a hang must not end a healthy job.
+    # TODO: the timeout that detects a hang must not end a healthy job.
     raise NotImplementedError
 
 

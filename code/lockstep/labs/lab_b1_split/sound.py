@@ -35,7 +35,7 @@ def side(
     """The part of a group.
 
     It depends on the arguments alone: not on the process, other groups or their
-    sizes. Of many groups each part has its share, and another seed draws anew.
+    sizes. Of many groups each part has its share, and another seed draws again.
 
     Args:
         pinned: parts of those groups that somebody has placed.

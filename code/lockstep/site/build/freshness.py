@@ -1,6 +1,6 @@
 """Which pages a change of the sources reaches.
 
-`mkdocs serve --dirty` writes a page anew when its Markdown has changed. Ours
+`mkdocs serve --dirty` writes a page again when its Markdown has changed. Ours
 also show code, outputs and docstrings, and all are made by `mkdocs.yml` and the
 theme, so those count as well.
 """

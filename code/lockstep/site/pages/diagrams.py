@@ -41,7 +41,7 @@ _REFERRED_TO = ("filter", "marker", "symbol")
 class _Engine(quickjs_engine.Engine):
     """Mermaid, loaded once for all drawings of a process.
 
-    `mermaidx.render` is the public way, but loads Mermaid anew for each
+    `mermaidx.render` is the public way, but loads Mermaid again for each
     drawing. That takes 0.45 s of the processor, and drawing takes 0.3 s: over
     a hundred diagrams it would be half of the whole build. If mermaidx renames
     this method, drawing becomes slower and nothing else changes.

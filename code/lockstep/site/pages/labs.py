@@ -54,7 +54,7 @@ def notebook(source: str, root: Path) -> str:
     for cell in written.cells:
         cell.metadata.pop("lines_to_next_cell", None)
         cell.source = expand(_INCLUDE.sub("", cell.source), root).rstrip()
-        # jupytext draws ids anew each time; a cell keeps its own.
+        # jupytext draws ids again each time; a cell keeps its own.
         content = f"{cell.cell_type}\n{cell.source}"
         seen[content] += 1
         key = f"{content}\n{seen[content]}"

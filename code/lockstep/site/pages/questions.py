@@ -268,6 +268,7 @@ def index(asked: list[Core], traps: list[Admitted], played: list[Round]) -> str:
         rounds=sorted(played, key=place),
         topics=TOPICS,
         kinds=KINDS,
+        renamed=json.dumps({**renamed()}),
     )
 
 

@@ -66,7 +66,7 @@ def collect(root: Path) -> Dates:
 
 
 def write(root: Path, dates: Dates) -> None:
-    """Write the file anew."""
+    """Write the file again."""
     lines = (f"{link}: {day or 'null'}\n" for link, day in dates.items())
     (root / KNOWN).write_text(HEADER + "".join(lines), "utf-8")
 

@@ -5,8 +5,10 @@
 Prints one line for each fault and exits 1 if there are any. A page's text is
 what Markdown makes of it: code, diagrams and figures don't count.
 
-`voice.txt` counts the words of `VOICE` that each file still has. A count may
-only shrink: more is a fault, and `--shrink` writes down a smaller count.
+`voice.txt` counts each file's faults against the project's voice: words of
+`VOICE`, docstrings that begin with a word of `FRAGMENT`, and proof notes that
+aren't sentences. A count may only shrink: more is a fault, and `--shrink`
+writes down a smaller count.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from pathlib import Path
 
 import markdown
 from bs4 import BeautifulSoup, Tag
+
+from lockstep.site.pages import proof_marks
 
 SAY_IT = 75  # words that are spoken in half a minute
 BANNED = re.compile(
@@ -51,6 +55,9 @@ VOICE = {
 _VOICE = re.compile(
     r"\b(?:" + "|".join(f"({words})" for words in VOICE) + r")\b", re.I
 )
+# With these a docstring or a proof note begins as a fragment.
+FRAGMENT = re.compile(r"(?:Of|By|As|What)\b")
+_NOTE = re.compile(r"[A-Z0-9`].*[.?]", re.S)
 _COUNTS = "code/lockstep/site/verify/voice.txt"
 # The text of a question or a data file: what is not code and no address.
 _QUOTED = re.compile(r"`[^`]*`|https?://\S+|\]\([^)]*\)|\[✓[^]]*\]")
@@ -111,6 +118,32 @@ def voice(text: str, path: str) -> Iterator[str]:
             start = max(0, found.start() - 30)
             around = _start(written[start : found.end() + 30])
             yield f"{found[0]!r}: write {instead}: … {around} …"
+    if path.endswith(".py"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                said = ast.get_docstring(node) or ""
+                if begins := FRAGMENT.match(said):
+                    yield f"{node.name}: a docstring begins with {begins[0]}"
+
+
+def notes(root: Path) -> dict[str, list[str]]:
+    """Return the faults of proof notes, by the file of the noted tests."""
+    marked = [
+        *root.glob("docs/**/*.md"),
+        *root.glob("code/lockstep/practice/**/*.yml"),
+    ]
+    tests = {
+        test
+        for page in marked
+        for test in proof_marks.cited(page.read_text("utf-8"), root)
+    }
+    found: dict[str, list[str]] = {}
+    for test in sorted(tests, key=lambda test: test.id):
+        said = test.asserts
+        if FRAGMENT.match(said) or not _NOTE.fullmatch(said):
+            fault = f"{test.name}: its note isn't a sentence: {said}"
+            found.setdefault(test.path, []).append(fault)
+    return found
 
 
 def _written(text: str, path: str) -> Iterator[str]:
@@ -153,20 +186,22 @@ def grown(root: Path, shrink: bool = False) -> Iterator[str]:
     Args:
         shrink: write smaller counts down instead.
     """
-    allowed, left = counts(root), {}
-    for path in files(root):
-        found = [*voice((root / path).read_text("utf-8"), path)]
+    allowed, left, noted = counts(root), {}, notes(root)
+    for path in [*files(root), *noted]:
+        found = noted.get(path) or [
+            *voice((root / path).read_text("utf-8"), path)
+        ]
         most = allowed.get(path, 0)
         if len(found) > most:
             for fault in found:
                 yield f"{path}: {fault}"
-            yield f"{path}: {len(found)} such words, where {most} are allowed"
+            yield f"{path}: {len(found)} such faults, where {most} are allowed"
         elif len(found) < most and not shrink:
-            yield f"{path}: has {len(found)} of {most} words: run --shrink"
+            yield f"{path}: has {len(found)} of {most} faults: run --shrink"
         if least := min(len(found), most):
             left[path] = least
     if shrink:
-        head = "# Words of VOICE in prose.py by file: may only shrink."
+        head = "# Faults of the voice by file, for prose.py: may only shrink."
         lines = [head, *(f"{path} {count}" for path, count in left.items())]
         (root / _COUNTS).write_text("\n".join(lines) + "\n", "utf-8")
 

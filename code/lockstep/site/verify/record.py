@@ -19,7 +19,7 @@ from lockstep.site.verify.normalize import normalize
 
 
 def record(chosen: Iterable[Path]) -> list[Path]:
-    """Write anew what has changed of these pages' outputs; return the files."""
+    """Rewrite the changed outputs of these pages, and return their files."""
     changed = []
     for page in chosen:
         found = blocks(page)

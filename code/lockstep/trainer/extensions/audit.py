@@ -27,7 +27,7 @@ Steps = dict[int, list[Trained]]  # what one rank trained on, by step
 
 
 def permutation_order(n: int, seed: int) -> Order:
-    """The interview cut's order: each epoch NumPy's permutation, O(n)."""
+    """Return the interview cut's order: NumPy's permutation of each epoch."""
 
     @lru_cache(maxsize=2)
     def permutation(epoch: int) -> np.ndarray:
@@ -104,7 +104,7 @@ class Report:
                 self.findings.append(f"{claim}: not read: {finding}")
 
     def as_json(self) -> dict[str, Any]:
-        """The verdict, then every field."""
+        """Return the verdict, then every field."""
         return {"proven": self.proven, **asdict(self)}
 
 
@@ -163,7 +163,7 @@ class Attempt:
         return not self.start or (finished and not any(self.ranks))
 
     def did_something(self) -> bool:
-        """A launch that died before it restored or trained changes nothing."""
+        """Return whether the launch restored or trained anything."""
         said = self.restored or any(self.all("step"))
         return bool(self.ranks and (said or any(self.ranks)))
 

@@ -36,7 +36,7 @@ class EventLog(Observer):
 
 # --8<-- [start:read_events]
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of one log; a torn last line is left out.
+    """Return the records of one log, without a torn last line.
 
     Raises ValueError for a broken line that is not the last.
     """

@@ -113,7 +113,7 @@ def parsed(text: str) -> Fault:
 
 
 def checked(text: str, cfg: TrainConfig, world_size: int) -> Fault:
-    """The fault that `text` asks for.
+    """Return the fault that `text` asks for.
 
     Raises ConfigError, which names what is accepted, if this run can have no
     such fault.
@@ -193,8 +193,8 @@ class Faults(Observer):
             self.sealing = False
 
     def under_way(self, phase: str) -> int:
-        """The step that `phase` belongs to: a thread may still be saving one
-        that the loop has left behind."""
+        """Return the step of `phase`: a thread may still be saving a step
+        that the loop has finished."""
         in_saving = phase in SAVING and self.saves
         return self.saves[0] if in_saving else self.step + 1
 

@@ -16,14 +16,14 @@ import torch.distributed as dist
 
 
 def store_of_this_launch() -> dist.Store:
-    """The store that this launch's ranks meet in; our own, if we are alone."""
+    """Return the store where this launch's ranks meet, or a private store."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return dist.HashStore()
     return untouched(*next(dist.rendezvous("env://")))
 
 
 def untouched(store: dist.Store, rank: int, world_size: int) -> dist.Store:
-    """A part of `store` that nobody but this launch's ranks has written to.
+    """Return a part of `store` that only this launch's ranks write to.
 
     torchrun keeps one TCPStore for all its restarts, and what the ranks that
     died wrote lies in it still. Its count of restarts does not tell launches
@@ -32,7 +32,7 @@ def untouched(store: dist.Store, rank: int, world_size: int) -> dist.Store:
     with a name that is new, and reads all. A list of names is good once every
     rank has confirmed it: nobody confirms one without its own new name.
 
-    Raises TimeoutError if that takes longer than the store's own time-out.
+    Raises TimeoutError if that takes longer than the store's own timeout.
     """
     keys = [f"rank-{other}" for other in range(world_size)]
     store.set(keys[rank], uuid.uuid4().hex)

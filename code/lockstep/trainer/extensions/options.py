@@ -24,7 +24,7 @@ class Options:
     fault: tuple[str, ...] = ()  # KIND:rank=R,step=S,phase=P; repeatable
 
     def make_strategy(self, me: Process) -> DataParallel:
-        """What keeps the replicas of this process group in lock-step."""
+        """Return the strategy that keeps this group's replicas in lock-step."""
         made = DataParallel()
         if self.strategy == "fsdp2":
             from .strategies.fsdp2 import Sharded
@@ -37,7 +37,7 @@ class Options:
         return made
 
     def make_writer(self) -> Writer:
-        """What writes checkpoints; it reads those of both formats."""
+        """Return the checkpoint writer, which reads both formats."""
         made: Writer = PlainWriter()
         if self.checkpoint_format == "dcp":
             from .writers.dcp import ShardWriter

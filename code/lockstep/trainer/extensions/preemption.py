@@ -56,8 +56,8 @@ class Preemption(Observer):
         polling.start()
 
         def close() -> None:
-            """A thread that is within the store while Python shuts down aborts
-            the process."""
+            """Stop the thread: in the store while Python shuts down, it would
+            abort the process."""
             self.alert.set()
             polling.join(GRACE_SECONDS)
 
@@ -80,7 +80,7 @@ class Preemption(Observer):
                     self.alert.set()
 
     def fail(self, _: object, error: BaseException | None, *__: object) -> None:
-        """The launch ends, by `error` if not None."""
+        """End the launch, with `error` if it isn't None."""
         if isinstance(error, RuntimeError) and self.alert.is_set():
             emit("preempted_midway", reason=str(error))
             leave(EXIT_CODE)

@@ -51,7 +51,7 @@ class ProgressBar(Notices):
             self.say(f"step {record['step']} skipped: fp16 overflow")
 
     def say(self, text: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self.bar.console.print(text, highlight=False, soft_wrap=True)
 
     def close(self) -> None:

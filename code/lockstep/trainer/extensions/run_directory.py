@@ -54,7 +54,7 @@ def next_attempt(run_dir: Path) -> int:
 
 
 def read_identity(run_dir: Path) -> dict[str, Any]:
-    """What the first launch wrote down, or {} before there was one."""
+    """Return what the first launch wrote, or {} before there is a launch."""
     path = run_dir / "run.json"
     try:
         return dict(json.loads(path.read_text()))

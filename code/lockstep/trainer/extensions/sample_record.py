@@ -23,7 +23,7 @@ class Trained(NamedTuple):
 # --8<-- [end:format]
 # --8<-- [start:read_samples]
 def read_samples(path: Path) -> Iterator[Trained]:
-    """The whole records of one file; a torn last one is left out.
+    """Return the whole records of one file, without a torn last record.
 
     Raises ValueError where a record should start and none does.
     """

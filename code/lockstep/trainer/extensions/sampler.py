@@ -19,7 +19,7 @@ class ResumeAwareDistributedSampler(DistributedSampler[int]):
     consumed = 0  # samples of this epoch trained on, over all ranks
 
     def share(self) -> range:
-        """What this rank still owes of the epoch, as indices into its order."""
+        """Yield this rank's remaining samples as indices into its order."""
         end = n = len(self.dataset)  # type: ignore[arg-type]
         if self.drop_last:
             end -= (n - self.consumed) % self.num_replicas

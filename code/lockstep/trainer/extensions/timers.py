@@ -66,7 +66,7 @@ class PhaseTimers(Observer):
         return total
 
     def sync(self) -> dict[str, float]:
-        """What DDP's own timers say of the newest backward pass, in seconds."""
+        """Return DDP's own timings of the newest backward pass, in seconds."""
         if not (ddp := self.ddp):
             return {}
         ddp.logger.set_runtime_stats_and_log()

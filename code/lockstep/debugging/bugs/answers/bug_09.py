@@ -12,7 +12,7 @@ SYMPTOM = "Two ranks draw one dropout mask, at every step and after a restore."
 
 
 def states(module: ModuleType) -> list[int]:
-    """Grows by torch's random state, as a number, before each step."""
+    """Grows by torch's RNG state, as a number, before each step."""
     step, seen = module.train_step, []
 
     def looking(*args: object) -> object:

@@ -600,7 +600,7 @@ def window_lost_at_sigterm() -> None:
 
 @fails("hang")
 def waits_half_an_hour() -> None:
-    """Time-outs are half an hour."""
+    """Timeouts are half an hour."""
 
     class Asleep(Observer):
         def __init__(self, *_: Any) -> None: ...

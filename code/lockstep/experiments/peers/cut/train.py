@@ -21,7 +21,7 @@ def observed(cfg: interview.TrainConfig) -> Any:
 
 
 def main() -> None:
-    """Its own command line, after the number of samples and a time-out."""
+    """Its own command line, after the number of samples and a timeout."""
     samples, seconds, *rest = sys.argv[1:]
     interview.build = observed
     interview.toy = lambda: toy(int(samples), held_out=8)

@@ -22,7 +22,7 @@ from lockstep.experiments.peers.repairs import Notice
 def config(args: argparse.Namespace, micro_batch: int) -> dict[str, Any]:
     """Fill in what DeepSpeed reads as JSON."""
     fp16 = args.precision == "fp16"
-    # So that the engine reduces in the default group, with its time-out.
+    # So that the engine reduces in the default group, with its timeout.
     mesh = {
         "data_parallel_size": args.global_batch // micro_batch,
         "sequence_parallel_size": 1,

@@ -4,7 +4,7 @@
 - Checkpoints are sealed with hashes and the run's name once all ranks have
   written them; the newest whole one is resumed.
 - All ranks decide together whether SIGTERM was received, after a step.
-- The process group is made with a time-out before the Trainer makes it without,
+- The process group is made with a timeout before the Trainer makes it without,
   as it does on CPUs.
 """
 

@@ -56,7 +56,7 @@ class Sharded(DataParallel):
         into.load_state_dict(tree_map_only(Tensor, self.shard, state))
 
     def shard(self, whole: Tensor) -> Tensor:
-        """This rank's part of what every rank has; a scalar is everyone's."""
+        """Return this rank's shard of a full tensor; scalars stay whole."""
         if not whole.ndim:
             return whole
         return distribute_tensor(

@@ -59,7 +59,7 @@ class BackgroundWriter(Writer):
             self.thread.start()
 
     def finish(self, *args: Any) -> None:
-        """What the thread does."""
+        """Write one checkpoint in the background thread."""
         try:
             self.writer.finish(*args)
         except Exception as error:

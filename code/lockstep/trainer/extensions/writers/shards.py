@@ -34,8 +34,8 @@ KNOWN = {
 
 
 def parted(r: Replica) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """This rank's tensors, by name; and what is no tensor, which DCP would
-    pickle, and would unpickle whatever it is."""
+    """Return this rank's tensors by name, and everything else separately: DCP
+    would pickle that, and would unpickle anything."""
     model, optimizer = get_state_dict(
         r.strategy.module, r.optimizer, options=FLAT
     )
@@ -47,7 +47,7 @@ def parted(r: Replica) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_shards(r: Replica, folder: Path) -> None:
-    """The inverse of `parted`, from what any number of ranks wrote."""
+    """Invert `parted`, from files that any number of ranks wrote."""
     tensors, _ = parted(r)
     dcp.load(tensors, storage_reader=DataReader(folder))
     state = tensors | unpacked(folder / "rest.pt")
