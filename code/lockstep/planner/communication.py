@@ -94,13 +94,21 @@ ACTIVATION = Formula(
     "B",
     "shape (micro-batch, sequence, hidden)",
 )
+BLOCKS = Formula(
+    "tensor_blocks",
+    "2 * ceil(layers / pp) - (ceil((layers - dense_layers) / pp)"
+    " if experts and expert_tp < tp and not shared_experts else 0)",
+    "",
+    "attention and MLP of each layer; whole experts take a rank's own tokens",
+)
 TENSOR = Formula(
     "tensor_bytes",
-    "microbatches * ceil(layers / pp) * 4"
+    "microbatches * tensor_blocks * (tensor_forwards + 1)"
     " * 2 * (tp - 1) / tp * activation_bytes",
     "B",
-    "two all-reduces forward and two backward; with sequence parallelism as"
-    " many pairs of all-gather and reduce-scatter; " + MEGATRON,
+    "an all-reduce in each forward and each backward pass of a block; with"
+    " sequence parallelism as many pairs of all-gather and reduce-scatter; "
+    + MEGATRON,
 )
 REGATHERED = Formula(
     "regathered_bytes",
@@ -114,22 +122,22 @@ CONTEXT = {
     "ring": Formula(
         "context_bytes",
         "microbatches * ceil(layers / pp) * 2"
-        " * (2 * (cp - 1) * bytes_activation + 4 * cp)"
+        " * ((forwards + 1) * (cp - 1) * bytes_activation + 4 * cp)"
         " * micro_batch * sequence / cp * kv_heads * head_dim / tp"
         " if cp > 1 else 0",
         "B",
-        "keys and values to all others, forward and backward; their gradients,"
-        " summed in 32 bits, all the way home; Liu et al. 2023 (ring"
+        "keys and values to all others, each forward and backward; their"
+        " gradients, summed in 32 bits, all the way home; Liu et al. 2023 (ring"
         " attention), as torch's context_parallel does it",
     ),
     "ulysses": Formula(
         "context_bytes",
-        "microbatches * ceil(layers / pp) * 2 * (cp - 1) / cp"
+        "microbatches * ceil(layers / pp) * (forwards + 1) * (cp - 1) / cp"
         " * micro_batch * sequence / cp * (2 * heads + 2 * kv_heads)"
         " * head_dim / tp * bytes_activation",
         "B",
-        "all-to-all of queries, keys, values and outputs, forward and"
-        " backward; Jacobs et al. 2023 (Ulysses)",
+        "all-to-all of queries, keys, values and outputs, each forward"
+        " and backward; Jacobs et al. 2023 (Ulysses)",
     ),
 }
 PIPELINE = Formula(
@@ -141,12 +149,12 @@ PIPELINE = Formula(
 )
 EXPERT = Formula(
     "expert_bytes",
-    "microbatches * ceil((layers - dense_layers) / pp) * 4 * (ep - 1) / ep"
-    " * experts_per_token * activation_bytes"
+    "microbatches * ceil((layers - dense_layers) / pp) * 2 * (forwards + 1)"
+    " * (ep - 1) / ep * experts_per_token * activation_bytes"
     " / (tp if sequence_parallel else 1)",
     "B",
-    "all-to-all to the experts and back, forward and backward, tokens evenly"
-    " spread; with sequence parallelism, each rank its own part of the"
+    "all-to-all to the experts and back, each forward and backward, tokens"
+    " evenly spread; with sequence parallelism, each rank its own part of the"
     " sequence; Lepikhin et al. 2021 (GShard)",
 )
 TOTAL = Formula(
@@ -169,6 +177,8 @@ DEFAULTS: dict = {
     "ep": 1,
     "expert_tp": 0,  # tp, if ep divides dp, and else 1
     "reduce_each": False,  # gradients in every micro-batch of a pipeline
+    "forwards": 1,  # of a layer, for each micro-batch; recomputing adds one
+    "tensor_forwards": 1,  # the same, of tensor parallelism's collectives
     "routed_rank": 0,  # experts of this rank, as a layout counts them
     "micro_batch": 1,
     "microbatches": 1,
@@ -211,6 +221,7 @@ def communication(given: dict) -> dict:
             GATHERS,
             DATA[s["zero_stage"]],
             ACTIVATION,
+            BLOCKS,
             TENSOR,
             REGATHERED,
             CONTEXT[s["context"]],

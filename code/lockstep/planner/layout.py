@@ -275,6 +275,7 @@ def layout(given: dict) -> dict:
         )
     s["microbatches"] = s["global_batch"] // samples
     s["shard"] = shards(s)
+    s.update(forwards(s))
     s = communication(derive(s, MEMORY))
     s = pipeline(dict(s, stages=s["pp"]))
     kept = s["recompute"]
@@ -289,6 +290,22 @@ def layout(given: dict) -> dict:
         s = derive(s, [SELECTIVE])
     s = timed(s)
     return costs(s) if "step_seconds" in s else s
+
+
+def forwards(s: dict) -> dict:
+    """How often a micro-batch's forward passes send what they send.
+
+    Full recomputation runs a layer's forward pass again, collectives included:
+    CheckpointFunction in Megatron-LM, and torchtitan, whose early_stop is off.
+    Torchtitan's selective recomputation keeps what a reduce-scatter returns and
+    gathers again.
+    """
+    full = int(s["recompute"] == "full")
+    gathers = s["recompute"] == "selective" and s["kernels"] == "torch"
+    return {
+        "forwards": 1 + full,
+        "tensor_forwards": 1.5 if gathers else 1 + full,
+    }
 
 
 def last_in_flight(s: dict) -> float:

@@ -635,9 +635,14 @@ KINDS: dict = {
             SEQUENCE,
             ("micro_batch", [1, 2, 4]),
         ],
-        lambda given: derived(
-            [ACTIVATION, TENSOR], cp=1, pp=1, microbatches=1, bytes_activation=2
-        )(dict(given, layers=1)),
+        derived(
+            [ACTIVATION, TENSOR],
+            cp=1,
+            microbatches=1,
+            tensor_blocks=2,
+            tensor_forwards=1,
+            bytes_activation=2,
+        ),
         "tensor_bytes",
     ),
     "expert-bytes": Kind(
@@ -662,6 +667,7 @@ KINDS: dict = {
             sequence_parallel=0,
             pp=1,
             microbatches=1,
+            forwards=1,
             bytes_activation=2,
             dense_layers=0,
         ),
