@@ -331,6 +331,7 @@ def test_what_is_sent_may_have_a_format_of_its_own() -> None:
 
 
 def test_a_tpu_gathers_one_weight_at_a_time() -> None:
+    """Elsewhere ZeRO-3 gathers a layer."""
     found = laid(zero_stage=3, hardware="tpu-v6e", peak_flops=918e12)
     assert found["unit_rank"] == 4096 * 14336
     assert laid(zero_stage=3)["unit_rank"] == (SIZE - TABLES) / 32
@@ -381,6 +382,8 @@ def test_layouts_that_may_fit_are_added_if_asked(
 def test_the_front_has_what_nothing_beats_in_time_and_memory(
     searched: tuple[list[Any], list[Any]],
 ) -> None:
+    """A layout is on the Pareto front unless another one is at least as fast
+    and as small, and better in one of the two."""
     every = [costs(one) for one in searched[0]]
     kept = {costs(one) for one in front(searched[0])}
     for time, size in every:
@@ -394,6 +397,8 @@ def test_the_front_has_what_nothing_beats_in_time_and_memory(
 def test_the_part_of_the_step_that_decides_is_named(
     searched: tuple[list[Any], list[Any]],
 ) -> None:
+    """More computing decides against full recomputation, and the bubble against
+    a deep pipeline."""
     best = searched[0][0][1]
     assert decides(best, best) == ""
     again = layout(RUN | {"gpus": 16, "global_batch": 32, "recompute": "full"})
