@@ -30,7 +30,7 @@ ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5"
 MODEL = "this planner's model"
 # Bytes of a logit: 16 bits, 32 bits for the loss, 16 and 32 of gradients.
 LOSSES = {"eager": 12, "fused": 6, "chunked": 0}
-KINDS = RECOMPUTE + ("moe",)
+RUN_RECOMPUTE = RECOMPUTE + ("moe",)
 OFFLOAD = "", "optimizer", "state"
 RUN: dict = {
     "recompute": "none",
@@ -235,8 +235,8 @@ SUM = [
     ),
     Formula(
         "buffers_bytes",
-        "bytes_gathered * (params_rank if keep_gathered else max("
-        "2 * unit_rank,"
+        "bytes_gathered * (params_rank if keep_gathered"
+        " else max(2 * unit_rank,"
         " embedding_rank / (1 if tied_embeddings or pp > 1 else 2)))"
         " if zero_stage >= 3 else params_rank * bytes_gradient * bucket_copies",
         "B",
@@ -301,7 +301,7 @@ def layout(given: dict) -> dict:
     for name in ("efficiency", "overlap"):
         if not 0 <= s[name] <= 1:
             refuse(name, s[name], "above 0 and at most 1, or 0 for the model's")
-    one_of("recompute", s["recompute"], KINDS)
+    one_of("recompute", s["recompute"], RUN_RECOMPUTE)
     one_of("offload", s["offload"], OFFLOAD)
     if s["recompute"] == "moe" and not s["experts"]:
         raise PlanError("--recompute moe needs a model with experts")

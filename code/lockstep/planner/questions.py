@@ -13,7 +13,7 @@ from .flops import RECOMPUTE, flops
 from .goodput import goodput
 from .hardware import HARDWARE, RATES
 from .intervals import judged
-from .layout import KINDS, LOSSES, OFFLOAD, RUN, WHITEBOARD
+from .layout import LOSSES, OFFLOAD, RUN, RUN_RECOMPUTE, WHITEBOARD
 from .memory import BYTES, OPTIMIZERS, memory
 from .models import SHAPE, params
 from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
@@ -169,7 +169,7 @@ CHOICES: dict = {
 def choices(question: str, name: str) -> tuple:
     """What one of the inputs in CHOICES may be, in this question."""
     if name == "recompute" and question == "run":
-        return ("auto",) + KINDS
+        return ("auto",) + RUN_RECOMPUTE
     if name == "recompute" and question == "pair":
         # A trunk has an input of its own for attention's scores.
         return tuple(one for one in RECOMPUTE if one != "selective")
