@@ -8,7 +8,6 @@ from lockstep.labs.lab_12_design.grader import (
     USABLE,
     planned,
 )
-from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import CLUSTER, MODEL, STATE, cluster_of
 from lockstep.planner.search import search
 
@@ -16,8 +15,8 @@ from lockstep.planner.search import search
 def test_what_the_search_finds() -> None:
     """The planner's search finds the speed that the lab names as the best, and
     each layout that fits splits a sample by tensor or context parallelism."""
-    inputs = dict([*MODEL, *CLUSTER, *STATE]) | WHITEBOARD | TASK
-    inputs["memory"] = USABLE
+    inputs = dict([*MODEL, *CLUSTER, *STATE]) | TASK
+    inputs |= {"memory": USABLE, "whiteboard": True}
     found, _ = search(cluster_of(inputs))
     best = found[0][1]["step_seconds"].value
     assert planned(FASTEST)["step_seconds"].value == best

@@ -59,6 +59,47 @@ def test_ring_attention_sends_keys_and_values_of_the_grouped_heads() -> None:
     assert ulysses == 32 * 2 * 3 / 4 * both
 
 
+def test_full_recomputation_repeats_a_layers_forward_collectives() -> None:
+    """Megatron-LM and torchtitan run a recomputed layer's whole forward pass
+    again, with its all-reduces, its ring or all-to-alls, and its experts'
+    all-to-alls. Messages between stages aren't part of a layer."""
+    tensor = 8192 * 4096 * 2
+    again = {"forwards": 2, "tensor_forwards": 2, "expert_forwards": 2}
+    assert sent("tensor", tp=8, **again) == 32 * 6 * 2 * 7 / 8 * tensor
+    keys = 8192 / 4 * 8 * 128 * 2
+    assert sent("context", cp=4, **again) - sent("context", cp=4) == (
+        32 * 3 * 2 * keys
+    )
+    ulysses = {"cp": 4, "context": "ulysses"}
+    assert sent("context", **ulysses, **again) == pytest.approx(
+        1.5 * sent("context", **ulysses)
+    )
+    stage = {"pp": 4, "microbatches": 16}
+    assert sent("pipeline", **stage, **again) == sent("pipeline", **stage)
+    moe = shape(preset("mixtral-8x7b")) | {"params": 1, "sequence": 4096}
+    once, twice = (
+        communication(moe | {"ep": 8} | more)["expert_bytes"].value
+        for more in ({}, again)
+    )
+    assert twice == 1.5 * once
+
+
+def test_whole_experts_need_no_tensor_collectives() -> None:
+    """A layer whose experts aren't split by tensors has attention's collectives
+    alone, unless it has shared experts, which are."""
+    qwen = shape(preset("qwen3-30b-a3b")) | {"params": 1, "sequence": 4096}
+    split, whole, shared = (
+        communication(qwen | {"tp": 4} | given)["tensor_bytes"].value
+        for given in (
+            {"expert_tp": 4},
+            {"expert_tp": 1},
+            {"expert_tp": 1, "shared_experts": 1},
+        )
+    )
+    assert whole == split / 2
+    assert shared == split
+
+
 def test_a_stage_sends_forward_and_backward() -> None:
     tensor = 8192 * 4096 * 2
     assert sent("pipeline", pp=4, microbatches=16) == 16 * 2 * tensor

@@ -134,6 +134,12 @@ def test_no_change_saves_a_model_that_is_far_too_large() -> None:
     assert found["remedy"].endswith("ask plan search")
 
 
+def test_where_nothing_else_helps_more_gpus_do() -> None:
+    """The state of 405 B parameters takes 101 GB of each of 64 GPUs at best."""
+    found = run(preset="llama3-405b", gpus=64, global_batch=2048)
+    assert found["remedy"].startswith("it fits with --gpus ")
+
+
 def test_recomputing_is_as_little_as_may_fit() -> None:
     found = run(micro_batch=8)
     assert found["recompute"] != "none"

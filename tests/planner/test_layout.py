@@ -6,13 +6,21 @@ from typing import Any
 import pytest
 
 from lockstep.cli import main
-from lockstep.planner.constants import VALUES
+from lockstep.planner.constants import VALUES, WIDTHS
 from lockstep.planner.figures import PlanError, plain
+from lockstep.planner.flops import RECOMPUTE
 from lockstep.planner.hardware import HARDWARE
 from lockstep.planner.layout import layout
 from lockstep.planner.models import params, shape
 from lockstep.planner.presets import preset
-from lockstep.planner.search import candidates, command, search
+from lockstep.planner.search import (
+    candidates,
+    command,
+    costs,
+    decides,
+    front,
+    search,
+)
 
 LLAMA = shape(preset("llama3-8b"))
 SIZE, TABLES = 8030261248, 1050673152
@@ -201,6 +209,9 @@ def test_hybrid_sharding_gathers_within_the_node() -> None:
         ({"recompute": "some"}, "it must be one of none, selective, full"),
         ({"tp": 16, "kv_heads": 6, "heads": 48}, "or a multiple of --kv-heads"),
         ({"sequence_parallel": 1}, "it needs --tp of 2 or more"),
+        ({"recompute": "moe"}, "--recompute moe needs a model with experts"),
+        ({"recompute_layers": 33}, "--recompute-layers is 33; it must be at"),
+        ({"offload": "disk"}, "--offload is disk; it must be one of"),
         ({"loss": "lazy"}, "--loss is lazy; it must be one of chunked, eager"),
     ],
 )
@@ -209,6 +220,121 @@ def test_a_layout_that_cannot_be_is_named(
 ) -> None:
     with pytest.raises(PlanError, match=says):
         laid(**given)
+
+
+# What a run may do besides
+
+
+def test_lora_holds_and_computes_less() -> None:
+    """Frozen weights have neither gradients nor optimizer state, and their
+    backward pass is one product of three; adapters have all of it."""
+    whole, found = laid(zero_stage=3), laid(zero_stage=3, lora_rank=16)
+    attention = 4 * 4096 + 2 * (32 + 8) * 128
+    adapters = 16 * 32 * (attention + 3 * (4096 + 14336))
+    assert found["adapters"] == adapters
+    assert found["parameters_bytes"] == pytest.approx(
+        2 * (SIZE + adapters) / 64
+    )
+    assert found["gradients_bytes"] == pytest.approx(2 * adapters / 64)
+    assert found["optimizer_bytes"] == pytest.approx(12 * adapters / 64)
+    share = adapters / SIZE
+    gathers, scatters = 2 * 2 * 2, 2 * 2 * share
+    ring = 63 / 64 * SIZE * (gathers + scatters)
+    assert found["data_bytes"] == pytest.approx(ring)
+    modeled, full = (
+        laid(zero_stage=3, efficiency=0, **given)
+        for given in ({"lora_rank": 16}, {})
+    )
+    assert modeled["matmul_seconds"] == pytest.approx(
+        full["matmul_seconds"] * 2 / 3
+    )
+    assert found["matmul_flops"] == pytest.approx(4 * SIZE + 6 * adapters)
+    again = laid(zero_stage=3, lora_rank=16, recompute="full")
+    forward = again["matmul_flops"] / 2 + again["attention_flops"] / 3
+    assert again["recomputed_flops"] == pytest.approx(forward)
+    assert whole["matmul_flops"] == 6 * SIZE
+
+
+def test_frozen_weights_may_take_four_bits() -> None:
+    """A QLoRA's weights take half a byte, and ZeRO-3 sends them so."""
+    sixteen = laid(zero_stage=3, lora_rank=16)
+    four = laid(zero_stage=3, lora_rank=16, bytes_frozen=0.5)
+    assert four["frozen_bytes"] == sixteen["frozen_bytes"] / 4
+    assert four["data_bytes"] < 0.3 * sixteen["data_bytes"]
+    assert four["buffers_bytes"] == sixteen["buffers_bytes"] / 4
+
+
+def test_some_layers_recompute() -> None:
+    """A quarter of the layers keeps and recomputes a quarter of what full
+    recomputation changes."""
+    none, full, some = (
+        laid(tp=2, recompute=kind, recompute_layers=layers)
+        for kind, layers in (("none", 0), ("full", 0), ("full", 8))
+    )
+    for name in ("kept_per_layer", "tensor_bytes", "recomputed_flops"):
+        mixed = (3 * none[name] + full[name]) / 4
+        assert some[name] == pytest.approx(mixed)
+
+
+def test_moe_layers_recompute_alone() -> None:
+    """Attention's tensors stay; the experts' products and all-to-alls run
+    again."""
+    given = shape(preset("mixtral-8x7b")) | {"ep": 8, "efficiency": 0}
+    none, moe = (laid(**given, recompute=one) for one in ("none", "moe"))
+    attention = (4096 * (2 * 32 + 2 * 8) // 32 * 2 + 4 * 32) * 8192
+    assert moe["kept_per_layer"] == 4 * 4096 * 8192 + attention
+    assert moe["expert_bytes"] == 1.5 * none["expert_bytes"]
+    assert moe["tensor_bytes"] == none["tensor_bytes"]
+    assert none["matmul_seconds"] < moe["matmul_seconds"]
+    assert moe["matmul_seconds"] < 4 / 3 * none["matmul_seconds"]
+    assert moe["recomputed_flops"] == 2 * 32 * 2 * 3 * 4096 * 14336
+
+
+def test_activations_may_wait_on_the_host() -> None:
+    """Offloaded layers have activations on the GPU one at a time."""
+    here, away = laid(), laid(offload_layers=32)
+    half = laid(offload_layers=16)
+    assert away["activations_bytes"] == here["block_bytes"]
+    assert half["kept_per_layer"] == here["kept_per_layer"] / 2
+
+
+def test_state_may_live_on_the_host() -> None:
+    """The GPU then holds none of it, and the planner, without a published run,
+    gives no time."""
+    found = laid(offload="optimizer", zero_stage=2, efficiency=0)
+    assert found["optimizer_bytes"] == 0
+    assert found["gradients_bytes"] > 0
+    assert "step_seconds" not in found
+    found = laid(offload="state", zero_stage=3)
+    kinds = "parameters", "gradients", "optimizer"
+    assert sum(found[f"{kind}_bytes"] for kind in kinds) == 0
+
+
+def test_gathered_weights_may_stay() -> None:
+    """Without resharding, FSDP gathers once a micro-batch, or once a step in a
+    pipeline, and a rank holds its part of the model whole."""
+    again, stay = laid(zero_stage=3), laid(zero_stage=3, keep_gathered=True)
+    assert (again["gathers"], stay["gathers"]) == (4, 2)
+    assert stay["buffers_bytes"] == 2 * SIZE
+    piped = laid(zero_stage=3, keep_gathered=True, pp=4)
+    assert piped["gathers"] == 1
+
+
+def test_what_is_sent_may_have_a_format_of_its_own() -> None:
+    """Weights in 32 bits, gathered in 16, and gradients summed in 16."""
+    held = {"bytes_parameter": 4, "bytes_gradient": 4, "zero_stage": 3}
+    found = laid(**held, bytes_gathered=2, bytes_reduced=2)
+    small = laid(zero_stage=3)
+    for name in ("data_bytes", "buffers_bytes", "reducing_bytes"):
+        assert found[name] == pytest.approx(small[name])
+    assert found["parameters_bytes"] == 2 * small["parameters_bytes"]
+
+
+def test_a_tpu_gathers_one_weight_at_a_time() -> None:
+    """Elsewhere ZeRO-3 gathers a layer."""
+    found = laid(zero_stage=3, hardware="tpu-v6e", peak_flops=918e12)
+    assert found["unit_rank"] == 4096 * 14336
+    assert laid(zero_stage=3)["unit_rank"] == (SIZE - TABLES) / 32
 
 
 # The search
@@ -225,10 +351,60 @@ def test_every_layout_fits_or_has_a_reason(
     fit, refused = searched
     asked = candidates(RUN | {"gpus": 16})
     assert len(fit) + len(refused) == len(asked)
-    assert all(found["total_bytes"].value <= 80e9 for _, found in fit)
+    assert {choice["recompute"] for choice in asked} == {*RECOMPUTE}
+    most = 80e9 / WIDTHS["memory"][0]
+    assert all(found["total_bytes"].value <= most for _, found in fit)
     assert all(why for _, why in refused)
-    assert any("it needs" in why for _, why in refused)
+    assert any(", up to " in why for _, why in refused)
     assert any("a multiple of dp x micro-batch" in why for _, why in refused)
+
+
+def test_layouts_that_may_fit_are_added_if_asked(
+    searched: tuple[list[Any], list[Any]],
+) -> None:
+    """The lower end of their memory's interval fits; the whiteboard has no
+    interval, and neither selective recomputation."""
+    given = RUN | {"gpus": 16, "global_batch": 32}
+    more, refused = search(given, may_fit=True)
+    sizes = [found["total_bytes"].value for _, found in more]
+    assert 80e9 < max(sizes) <= 80e9 * WIDTHS["memory"][0]
+    assert len(more) > len(searched[0])
+    assert any(", at least " in why for _, why in refused)
+    board = given | {"whiteboard": True}
+    exact, refused = search(board)
+    sizes = [found["total_bytes"].value for _, found in exact]
+    assert 80e9 / WIDTHS["memory"][0] < max(sizes) <= 80e9
+    assert {choice["recompute"] for choice, _ in exact + refused} == {
+        *("none", "full")
+    }
+
+
+def test_the_front_has_what_nothing_beats_in_time_and_memory(
+    searched: tuple[list[Any], list[Any]],
+) -> None:
+    """A layout is on the Pareto front unless another one is at least as fast
+    and as small, and better in one of the two."""
+    every = [costs(one) for one in searched[0]]
+    kept = {costs(one) for one in front(searched[0])}
+    for time, size in every:
+        beaten = any(
+            other[0] <= time and other[1] <= size and other != (time, size)
+            for other in every
+        )
+        assert beaten != ((time, size) in kept)
+
+
+def test_the_part_of_the_step_that_decides_is_named(
+    searched: tuple[list[Any], list[Any]],
+) -> None:
+    """More computing decides against full recomputation, and the bubble against
+    a deep pipeline."""
+    best = searched[0][0][1]
+    assert decides(best, best) == ""
+    again = layout(RUN | {"gpus": 16, "global_batch": 32, "recompute": "full"})
+    assert decides(again, best).endswith(" of computing")
+    piped = next(one for choice, one in searched[0] if choice["pp"] == 8)
+    assert decides(piped, best).endswith(" of bubble")
 
 
 def test_the_fastest_comes_first(
@@ -256,6 +432,8 @@ def test_a_layout_is_launched_as_megatron_takes_it() -> None:
     sharded = command(layout(RUN | {"zero_stage": 3}))
     assert sharded.endswith("sharding-strategy=optim_grads_params")
     assert "recompute" not in sharded
+    some = command(layout(RUN | {"zero_stage": 3, "recompute": "selective"}))
+    assert "--recompute-granularity=selective" in some
 
 
 SMALL = "--preset=llama3-8b", "--gpus=16", "--sequence=8192"
@@ -274,6 +452,10 @@ def test_the_command_lists_the_best(
     assert "layouts fit, " in said
     assert "zero_stage=0 recompute=none micro_batch=1: it needs" in said
     assert "step_seconds\n  = compute_seconds + bubble_seconds" in said
+    assert main([*asked, "--best=9", "--front", "--may-fit"]) == 0
+    said_front = capsys.readouterr().out
+    assert "layouts may fit, " in said_front
+    assert " is slower by " in said_front
     assert "pretrain_gpt.py \\\n  --tensor-model-parallel-size=1" in said
     assert main([*asked, "--memory=1e9"]) == 2
     assert "no layout fits" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 from lockstep.cli import main
 from lockstep.planner.models import params
 from lockstep.planner.presets import PRESETS
+from lockstep.planner.questions import ask
 
 UNITS = {"": 1, "M": 1e6, "B": 1e9, "T": 1e12}
 SIZED = sorted(name for name in PRESETS if PRESETS[name][2])
@@ -76,3 +77,30 @@ def test_the_command_counts_a_preset(
 ) -> None:
     assert main(["plan", "params", "--preset=qwen3-235b-a22b"]) == 0
     assert "235,093,610,496" in capsys.readouterr().out
+
+
+def test_latent_attention_has_flags() -> None:
+    """DeepSeek-V2-Lite, which splits no queries, has 15.7 B parameters by its
+    model card, and 2.4 B of them active."""
+    found = ask(
+        "params",
+        {
+            "layers": 27,
+            "hidden": 2048,
+            "heads": 16,
+            "head_dim": 128,
+            "kv_rank": 512,
+            "rope_dim": 64,
+            "vocab": 102400,
+            "ffn": 10944,
+            "gated_mlp": True,
+            "experts": 64,
+            "experts_per_token": 6,
+            "shared_experts": 2,
+            "expert_ffn": 1408,
+            "dense_layers": 1,
+        },
+    )
+    assert found["total"].value == pytest.approx(15.7e9, rel=5e-3)
+    active = found["active"].value - found["embedding"].value / 2
+    assert active == pytest.approx(2.4e9, rel=0.05)

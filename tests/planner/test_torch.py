@@ -93,7 +93,7 @@ def kept(
 
 SHAPE: dict[str, Any] = {"layers": 1, "hidden": 64, "heads": 4, "tp": 1}
 SHAPE |= {"sequence": 32, "micro_batch": 2, "sequence_parallel": 0}
-SHAPE |= {"mlp_copies": 4}
+SHAPE |= {"mlp_copies": 4, "norm_bytes": 2}
 TOKENS = 32 * 2
 
 

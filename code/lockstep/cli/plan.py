@@ -27,7 +27,7 @@ from lockstep.planner.questions import (
     about,
     cluster_of,
 )
-from lockstep.planner.search import command, search
+from lockstep.planner.search import command, decides, front, search
 
 Unprefixed = tyro.conf.arg(name="")
 
@@ -44,6 +44,8 @@ class Output:
 class Choice:
     """The layouts to print."""
 
+    may_fit: bool = False  # Layouts too whose interval reaches past the memory.
+    front: bool = False  # Only layouts that none beats in both time and memory.
     best: Annotated[float, NUMBER] = 10  # Number of layouts, the fastest first.
     show_rejected: Annotated[bool, tyro.conf.arg(aliases=["--why-not"])] = (
         False  # Rejected layouts too, each with its reason.
@@ -106,10 +108,10 @@ def described(
 
 def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
     """Print the layouts that fit."""
-    fit, refused = search(cluster_of(asdict(inputs)))
+    fit, refused = search(cluster_of(asdict(inputs)), pick.may_fit)
     if not fit:
         raise PlanError(f"no layout fits; the first, {reason(*refused[0])}")
-    first = fit[: int(pick.best)]
+    first = (front(fit) if pick.front else fit)[: int(pick.best)]
     keys = "step_seconds", "total_bytes", "mfu"
     if how.json:
         print(
@@ -130,7 +132,12 @@ def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
         said = (decimal(one.value, one.formula.unit) for one in figures)
         table.add_row(*map(str, choice.values()), *said)
     console.print(table)
-    console.print(f"{len(fit)} layouts fit, {len(refused)} do not\n")
+    fits = "may fit" if pick.may_fit else "fit"
+    console.print(f"{len(fit)} layouts {fits}, {len(refused)} do not")
+    for at, (_, found) in enumerate(first, 1):
+        if why := decides(found, fit[0][1]):
+            console.print(f"{at} is slower by {why}")
+    console.print()
     launch, script, options = command(fit[0][1]).partition(".py")
     console.print(launch + script + options.replace(" --", " \\\n  --"))
     if pick.show_rejected:

@@ -20,8 +20,13 @@ def sections(
 
 def render(result: Path, *parts: Callable[[dict[str, Any]], str]) -> int:
     """Write the sections of a result anew, into a file beside it."""
-    text = sections(json.loads(result.read_text()), *parts)
-    result.with_suffix(".md").write_text(text)
+    return rewrite(result, lambda found: sections(found, *parts))
+
+
+def rewrite(result: Path, text: Callable[[dict[str, Any]], str]) -> int:
+    """Write what `text` makes of a result into the file next to it."""
+    found = json.loads(result.read_text())
+    result.with_suffix(".md").write_text(text(found))
     return 0
 
 

@@ -84,6 +84,7 @@ class Costs:
             cp=1,
             sequence_parallel=False,
             mlp_copies=4,
+            norm_bytes=2,
         )
         given = derive(given, [activations.WIDTH, activations.BLOCK])
         self.block = plain(given["block_bytes"])  # while the layer computes

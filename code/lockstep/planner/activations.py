@@ -26,7 +26,8 @@ LAYER = {
 # RMS norm without a fused kernel keeps 4 to 6 bytes a number more); queries,
 # keys, values and attention's output; what gate, activation and their product
 # keep, or the activation alone: 4 copies, of which a fused kernel keeps 3 (and
-# the product in 8 bits, where the next matrix product takes it so); for each
+# the product and the norms' outputs in 8 bits, where the next matrix product
+# takes them so); for each
 # head the logarithm of a sum, in 32
 # bits. Sequence parallelism is Megatron-LM's: the norms' outputs are kept
 # split, and gathered again for the backward pass, where torch keeps them as
@@ -34,7 +35,7 @@ LAYER = {
 BLOCK = Formula(
     "block_bytes",
     "sequence / cp * micro_batch"
-    " * (2 * 4 * hidden / (tp if sequence_parallel else 1)"
+    " * ((4 + 2 * norm_bytes) * hidden / (tp if sequence_parallel else 1)"
     " + (2 * (2 * heads + 2 * kv_heads) * head_dim"
     " + 2 * (mlp_copies if gated_mlp else 2) * width + 4 * heads) / tp)",
     "B",
@@ -42,6 +43,15 @@ BLOCK = Formula(
 )
 KEPT = {
     "none": Formula("kept_per_layer", "block_bytes", "B", "all of it"),
+    "moe": Formula(
+        "kept_per_layer",
+        "sequence / cp * micro_batch"
+        " * (2 * 2 * hidden / (tp if sequence_parallel else 1)"
+        " + (2 * (2 * heads + 2 * kv_heads) * head_dim + 4 * heads) / tp)",
+        "B",
+        "attention's, without the norms' outputs: Megatron-LM's recompute"
+        " modules layernorm and moe",
+    ),
     "torch": Formula(
         "kept_per_layer",
         "sequence / cp * micro_batch"
@@ -71,6 +81,18 @@ KEPT = {
         "the block's input; " + KORTHIKANTI,
     ),
 }
+SOME_LAYERS = Formula(
+    "kept_per_layer",
+    "recompute_share * kept_per_layer + (1 - recompute_share) * block_bytes",
+    "B",
+    "of layers that are recomputed and of others, on average",
+)
+OFFLOADED = Formula(
+    "kept_per_layer",
+    "(1 - offload_layers / layers) * kept_per_layer",
+    "B",
+    "of layers whose activations stay on the GPU, on average over all",
+)
 WIDTH = Formula(
     "width",
     "(experts_per_token + shared_experts) * expert_ffn if experts else ffn",

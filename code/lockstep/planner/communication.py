@@ -46,26 +46,28 @@ EXCHANGED = Formula(
 DATA = {
     0: Formula(
         "data_bytes",
-        "2 * exchanged * bytes_gradient",
+        "2 * exchanged * trained_share * bytes_reduced",
         "B",
         "all-reduce of gradients; " + ZERO,
     ),
     1: Formula(
         "data_bytes",
-        "exchanged * (bytes_gradient + bytes_parameter)",
+        "exchanged * trained_share * (bytes_reduced + bytes_gathered)",
         "B",
         "reduce-scatter of gradients, all-gather of parameters; " + ZERO,
     ),
     2: Formula(
         "data_bytes",
-        "exchanged * (reductions * bytes_gradient + bytes_parameter)",
+        "exchanged * trained_share"
+        " * (reductions * bytes_reduced + bytes_gathered)",
         "B",
         "reduce-scatters, which leave gradients split; an all-gather; " + ZERO,
     ),
     3: Formula(
         "data_bytes",
         "exchanged"
-        " * (gathers * bytes_parameter + reductions * bytes_gradient)"
+        " * (gathers * bytes_gathered"
+        " + reductions * trained_share * bytes_reduced)"
         " + replica_bytes",
         "B",
         "all-gathers, reduce-scatter, and what replicas send; " + ZERO,
@@ -74,7 +76,7 @@ DATA = {
 # With fewer shards than ranks, each shard's gradients have replicas.
 REPLICAS = Formula(
     "replica_bytes",
-    "2 * (1 - sharers / replicas) * bytes_gradient"
+    "2 * (1 - sharers / replicas) * bytes_reduced * trained_share"
     " * ((params_rank - routed_rank) / sharers"
     " + routed_rank / expert_copies) if zero_stage >= 3 else 0",
     "B",
@@ -83,9 +85,10 @@ REPLICAS = Formula(
 )
 GATHERS = Formula(
     "gathers",
-    "2 * microbatches",
+    "(1 if pp > 1 else microbatches) if keep_gathered else 2 * microbatches",
     "",
-    "forward and backward of each micro-batch: FSDP, reshard_after_forward",
+    "forward and backward of each micro-batch: FSDP, reshard_after_forward;"
+    " once if it keeps them, and in a pipeline once a step",
 )
 # One tensor of the block's input, of a micro-batch.
 ACTIVATION = Formula(
@@ -94,13 +97,21 @@ ACTIVATION = Formula(
     "B",
     "shape (micro-batch, sequence, hidden)",
 )
+BLOCKS = Formula(
+    "tensor_blocks",
+    "2 * ceil(layers / pp) - (ceil((layers - dense_layers) / pp)"
+    " if experts and expert_tp < tp and not shared_experts else 0)",
+    "",
+    "attention and MLP of each layer; whole experts take a rank's own tokens",
+)
 TENSOR = Formula(
     "tensor_bytes",
-    "microbatches * ceil(layers / pp) * 4"
+    "microbatches * tensor_blocks * (tensor_forwards + 1)"
     " * 2 * (tp - 1) / tp * activation_bytes",
     "B",
-    "two all-reduces forward and two backward; with sequence parallelism as"
-    " many pairs of all-gather and reduce-scatter; " + MEGATRON,
+    "an all-reduce in each forward and each backward pass of a block; with"
+    " sequence parallelism as many pairs of all-gather and reduce-scatter; "
+    + MEGATRON,
 )
 REGATHERED = Formula(
     "regathered_bytes",
@@ -114,22 +125,22 @@ CONTEXT = {
     "ring": Formula(
         "context_bytes",
         "microbatches * ceil(layers / pp) * 2"
-        " * (2 * (cp - 1) * bytes_activation + 4 * cp)"
+        " * ((forwards + 1) * (cp - 1) * bytes_activation + 4 * cp)"
         " * micro_batch * sequence / cp * kv_heads * head_dim / tp"
         " if cp > 1 else 0",
         "B",
-        "keys and values to all others, forward and backward; their gradients,"
-        " summed in 32 bits, all the way home; Liu et al. 2023 (ring"
+        "keys and values to all others, each forward and backward; their"
+        " gradients, summed in 32 bits, all the way home; Liu et al. 2023 (ring"
         " attention), as torch's context_parallel does it",
     ),
     "ulysses": Formula(
         "context_bytes",
-        "microbatches * ceil(layers / pp) * 2 * (cp - 1) / cp"
+        "microbatches * ceil(layers / pp) * (forwards + 1) * (cp - 1) / cp"
         " * micro_batch * sequence / cp * (2 * heads + 2 * kv_heads)"
         " * head_dim / tp * bytes_activation",
         "B",
-        "all-to-all of queries, keys, values and outputs, forward and"
-        " backward; Jacobs et al. 2023 (Ulysses)",
+        "all-to-all of queries, keys, values and outputs, each forward"
+        " and backward; Jacobs et al. 2023 (Ulysses)",
     ),
 }
 PIPELINE = Formula(
@@ -141,12 +152,13 @@ PIPELINE = Formula(
 )
 EXPERT = Formula(
     "expert_bytes",
-    "microbatches * ceil((layers - dense_layers) / pp) * 4 * (ep - 1) / ep"
-    " * experts_per_token * activation_bytes"
+    "microbatches * ceil((layers - dense_layers) / pp)"
+    " * 2 * (expert_forwards + 1)"
+    " * (ep - 1) / ep * experts_per_token * activation_bytes"
     " / (tp if sequence_parallel else 1)",
     "B",
-    "all-to-all to the experts and back, forward and backward, tokens evenly"
-    " spread; with sequence parallelism, each rank its own part of the"
+    "all-to-all to the experts and back, each forward and backward, tokens"
+    " evenly spread; with sequence parallelism, each rank its own part of the"
     " sequence; Lepikhin et al. 2021 (GShard)",
 )
 TOTAL = Formula(
@@ -169,12 +181,21 @@ DEFAULTS: dict = {
     "ep": 1,
     "expert_tp": 0,  # tp, if ep divides dp, and else 1
     "reduce_each": False,  # gradients in every micro-batch of a pipeline
+    "forwards": 1,  # of a layer, for each micro-batch; recomputing adds one
+    "tensor_forwards": 1,  # the same, of tensor parallelism's collectives
+    "expert_forwards": 1,  # the same, of experts' all-to-alls
     "routed_rank": 0,  # experts of this rank, as a layout counts them
     "micro_batch": 1,
     "microbatches": 1,
     "bytes_parameter": 2,
     "bytes_gradient": 2,
+    "bytes_gathered": 0,  # of a weight, as ZeRO sends it; bytes_parameter
+    "bytes_reduced": 0,  # of a gradient, as it is summed; bytes_gradient
     "bytes_activation": 2,
+    "keep_gathered": False,  # not FSDP's reshard_after_forward
+    "trained_share": 1,  # of a rank's parameters, those with gradients
+    "lora_rank": 0,
+    "bytes_frozen": 0,  # of a weight that a LoRA freezes; bytes_parameter
 }
 
 
@@ -190,6 +211,7 @@ def communication(given: dict) -> dict:
     one_of("zero_stage", s["zero_stage"], (0, 1, 2, 3))
     one_of("context", s["context"], tuple(sorted(CONTEXT)))
     s["shard"] = shards(s)
+    s.update(sent_as(s))
     s["expert_tp"] = s["expert_tp"] or s["tp"]
     divides("tp", s["tp"], "heads", s["heads"])
     if s["pp"] > s["layers"]:
@@ -211,6 +233,7 @@ def communication(given: dict) -> dict:
             GATHERS,
             DATA[s["zero_stage"]],
             ACTIVATION,
+            BLOCKS,
             TENSOR,
             REGATHERED,
             CONTEXT[s["context"]],
@@ -219,3 +242,15 @@ def communication(given: dict) -> dict:
             TOTAL,
         ],
     )
+
+
+def sent_as(s: dict) -> dict:
+    """Bytes of a weight and of a gradient on the wire, and of a frozen weight,
+    where no format of their own is given."""
+    frozen = s["bytes_frozen"] or s["bytes_parameter"]
+    held = frozen if s["lora_rank"] else s["bytes_parameter"]
+    return {
+        "bytes_frozen": frozen,
+        "bytes_gathered": s["bytes_gathered"] or held,
+        "bytes_reduced": s["bytes_reduced"] or s["bytes_gradient"],
+    }

@@ -55,7 +55,40 @@ SELECTIVE = Formula(
     "FLOP",
     "torchtitan's selective recomputation by operator",
 )
+# Experts and their router run again, attention doesn't.
+EXPERTS = Formula(
+    "recomputed_flops",
+    "2 * (layers - dense_layers) * (experts_per_token + shared_experts)"
+    " * expert",
+    "FLOP",
+    "Megatron-LM's recompute module moe: the experts' forward pass",
+)
 RECOMPUTE = "none", "selective", "full"
+# Weights that a LoRA freezes have no gradient, so their backward pass is one
+# product, not two.
+FROZEN = [
+    Formula(
+        "matmul_flops",
+        "4 * (active - (0 if count_embeddings else embedding)) + 6 * adapters",
+        "FLOP",
+        "Hu et al. 2021 (LoRA): forward, and the gradient of the input",
+    ),
+    Formula(
+        "forward_flops",
+        "matmul_flops / 2 + (attention_flops / 3 if count_attention else 0)",
+        "FLOP",
+        "half of the products",
+    ),
+]
+FROZEN_FORWARD = Formula(
+    "recomputed_flops", "forward_flops", "FLOP", "the forward pass"
+)
+SOME_LAYERS = Formula(
+    "recomputed_flops",
+    "recompute_share * recomputed_flops",
+    "FLOP",
+    "of the layers that are recomputed",
+)
 TOTAL = Formula("total_flops", "flops_per_token * tokens", "FLOP", KAPLAN)
 MFU = Formula(
     "mfu",
@@ -95,7 +128,20 @@ ENERGY = Formula(
 def per_token(given: dict) -> list:
     """The formulas of a token's operations, for a shape and `recompute`."""
     attention = LATENT_ATTENTION if given.get("kv_rank") else ATTENTION
-    return [MATMULS, attention, PER_TOKEN, RECOMPUTED[given["recompute"]]]
+    frozen = bool(given.get("lora_rank"))
+    found = [FROZEN[0] if frozen else MATMULS, attention, PER_TOKEN]
+    recompute = given["recompute"]
+    if recompute == "moe":
+        found.append(EXPERTS)
+    elif recompute == "selective" and given.get("kernels") == "torch":
+        found.append(SELECTIVE)
+    elif recompute == "full" and frozen:
+        found += [FROZEN[1], FROZEN_FORWARD]
+    else:
+        found.append(RECOMPUTED[recompute])
+    if given.get("recompute_share", 1) < 1:
+        found.append(SOME_LAYERS)
+    return found
 
 
 def flops(given: dict) -> dict:

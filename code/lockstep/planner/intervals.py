@@ -52,6 +52,8 @@ def outside(found: dict) -> str:
     said = []
     if not FAMILIES.get(found["accelerator"], ""):
         said.append(f"no published run on {found['accelerator']}")
+    if found["offload"]:
+        said.append("no published run keeps its state on the host")
     for name in HULL:
         least, most = HULL[name]
         if not least <= found[name] <= most:
@@ -194,8 +196,8 @@ def changes(given: dict) -> list:
     micro = given.get("micro_batch", 1)
     if micro > 1:
         found.append({"micro_batch": micro // 2})
-    less = {"none": ["selective", "full"], "selective": ["full"], "full": []}
-    found += [{"recompute": one} for one in less[given["recompute"]]]
+    less = {"none": ["selective", "full"], "selective": ["full"]}
+    found += [{"recompute": one} for one in less.get(given["recompute"], [])]
     if micro > 1:
         found.append({"micro_batch": 1})
     found += [dict(one, recompute="full") for one in found]
@@ -204,4 +206,8 @@ def changes(given: dict) -> list:
         found.append(dict(split, recompute="full"))
         found.append({"pp": given.get("pp", 1) * way, "recompute": "full"})
         found.append(dict(split, recompute="full", zero_stage=3))
+    for way in (2, 4, 8):
+        more = {"gpus": given["gpus"] * way}
+        found += [more, dict(more, zero_stage=3)]
+        found.append(dict(more, zero_stage=3, recompute="full"))
     return found

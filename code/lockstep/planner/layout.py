@@ -5,8 +5,8 @@ share of the peak, the pipeline's bubble, and what communication does not hide
 behind a given share of the computing.
 """
 
-from .activations import BLOCK, KEPT, WIDTH
-from .communication import DEFAULTS, communication
+from .activations import BLOCK, KEPT, OFFLOADED, SOME_LAYERS, WIDTH
+from .communication import DEFAULTS, communication, sent_as
 from .constants import VALUES
 from .figures import (
     Formula,
@@ -20,7 +20,7 @@ from .figures import (
     refuse,
     whole,
 )
-from .flops import RECOMPUTE, SELECTIVE, costs, per_token
+from .flops import RECOMPUTE, costs, per_token
 from .memory import shards
 from .models import params
 from .pipeline import pipeline
@@ -30,8 +30,13 @@ ZERO = "Rajbhandari et al. 2020 (ZeRO), section 5"
 MODEL = "this planner's model"
 # Bytes of a logit: 16 bits, 32 bits for the loss, 16 and 32 of gradients.
 LOSSES = {"eager": 12, "fused": 6, "chunked": 0}
+RUN_RECOMPUTE = RECOMPUTE + ("moe",)
+OFFLOAD = "", "optimizer", "state"
 RUN: dict = {
     "recompute": "none",
+    "recompute_layers": 0,  # all
+    "offload_layers": 0,  # whose activations go to the host
+    "offload": "",
     "schedule": "1f1b",
     "bytes_optimizer": 12,
     "gpus_per_node": 8,
@@ -112,6 +117,10 @@ MEMORY = [
         "parameters",
         "sum",
     ),
+    WIDTH,
+    BLOCK,
+]
+TRAINED = [
     state("parameters", "bytes_parameter", 3),
     Formula(
         "gradients_bytes",
@@ -124,9 +133,58 @@ MEMORY = [
         " 2.13, pipelining/stage.py, sets requires_gradient_sync there",
     ),
     state("optimizer", "bytes_optimizer", 1),
-    WIDTH,
-    BLOCK,
 ]
+ADAPTERS = [
+    Formula(
+        "adapters",
+        "lora_rank * (layers * (4 * hidden + 2 * (heads + kv_heads) * head_dim)"
+        " + (3 if gated_mlp else 2) * ((layers if not experts else"
+        " dense_layers) * (hidden + ffn) + ((layers - dense_layers)"
+        " * (experts + shared_experts) * (hidden + expert_ffn)"
+        " if experts else 0)))",
+        "parameters",
+        "two matrices for each linear layer of a block; Hu et al. 2021, 4.1",
+    ),
+    Formula(
+        "adapters_rank", "adapters / (tp * pp)", "parameters", "even split"
+    ),
+    Formula(
+        "trained_share",
+        "adapters_rank / params_rank",
+        "of a rank's parameters",
+        "those with gradients",
+    ),
+]
+FROZEN = [
+    state("frozen", "bytes_frozen", 3),
+    Formula(
+        "parameters_bytes",
+        "frozen_bytes + bytes_parameter * adapters_rank"
+        " / (shard * cp if zero_stage >= 3 else 1)",
+        "B",
+        "frozen weights, and adapters",
+    ),
+    Formula(
+        "gradients_bytes",
+        "bytes_gradient * adapters_rank"
+        " / (shard * cp if zero_stage >= 2 else 1)",
+        "B",
+        "of the adapters; " + ZERO,
+    ),
+    Formula(
+        "optimizer_bytes",
+        "bytes_optimizer * adapters_rank"
+        " / (shard * cp if zero_stage >= 1 else 1)",
+        "B",
+        "of the adapters; " + ZERO,
+    ),
+]
+# What the host holds, by `offload`.
+HOSTED = {
+    "": (),
+    "optimizer": ("optimizer_bytes",),
+    "state": ("parameters_bytes", "gradients_bytes", "optimizer_bytes"),
+}
 SUM = [
     Formula(
         "first_bytes",
@@ -168,21 +226,30 @@ SUM = [
         "an average layer",
     ),
     Formula(
+        "unit_rank",
+        "max(hidden * ffn / tp, routed_rank / ceil(layers / pp) / 3)"
+        " if by_weight else layer_rank",
+        "parameters",
+        "what ZeRO-3 gathers at a time: a layer, or on a TPU one weight, where"
+        " it is used (Xu et al. 2021, GSPMD)",
+    ),
+    Formula(
         "buffers_bytes",
-        "bytes_parameter * max(2 * layer_rank,"
-        " embedding_rank / (1 if tied_embeddings or pp > 1 else 2))"
+        "bytes_gathered * (params_rank if keep_gathered"
+        " else max(2 * unit_rank,"
+        " embedding_rank / (1 if tied_embeddings or pp > 1 else 2)))"
         " if zero_stage >= 3 else params_rank * bytes_gradient * bucket_copies",
         "B",
-        "ZeRO-3: one layer gathered, and the next one under way, or at the loss"
-        " the output layer; else DDP's buckets, unless gradients are views of"
-        " them",
+        "ZeRO-3: one unit gathered, and the next one under way, or at the loss"
+        " the output layer, or all layers that FSDP keeps; else DDP's buckets,"
+        " unless gradients are views of them",
     ),
     Formula(
         "reducing_bytes",
-        "(bytes_parameter + bytes_gradient) * layer_rank"
+        "(bytes_gathered + bytes_reduced) * unit_rank * trained_share"
         " if zero_stage >= 3 else 0",
         "B",
-        "a layer's whole gradient, and the one before it, which FSDP2 holds for"
+        "a unit's whole gradient, and the one before it, which FSDP2 holds for"
         " its reduce-scatter until the next layer's is done: torch 2.13,"
         " _fsdp_param_group.py",
     ),
@@ -234,7 +301,15 @@ def layout(given: dict) -> dict:
     for name in ("efficiency", "overlap"):
         if not 0 <= s[name] <= 1:
             refuse(name, s[name], "above 0 and at most 1, or 0 for the model's")
-    one_of("recompute", s["recompute"], RECOMPUTE)
+    one_of("recompute", s["recompute"], RUN_RECOMPUTE)
+    one_of("offload", s["offload"], OFFLOAD)
+    if s["recompute"] == "moe" and not s["experts"]:
+        raise PlanError("--recompute moe needs a model with experts")
+    for name in ("recompute_layers", "offload_layers", "lora_rank"):
+        s[name] = whole(name, s[name], 0)
+        if name != "lora_rank" and s[name] > s["layers"]:
+            refuse(name, s[name], f"at most {flag('layers')}, {s['layers']}")
+    s["recompute_share"] = (s["recompute_layers"] or s["layers"]) / s["layers"]
     s = rates(s)
     ways = s["tp"] * s["cp"] * s["pp"]
     if s["gpus"] % ways:
@@ -275,20 +350,46 @@ def layout(given: dict) -> dict:
         )
     s["microbatches"] = s["global_batch"] // samples
     s["shard"] = shards(s)
-    s = communication(derive(s, MEMORY))
+    s.update(forwards(s))
+    s.update(sent_as(s))
+    s = derive(s, MEMORY)
+    s = derive(s, ADAPTERS + FROZEN if s["lora_rank"] else TRAINED)
+    s = communication(s)
+    for name in HOSTED[s["offload"]]:
+        s[name] = 0
     s = pipeline(dict(s, stages=s["pp"]))
     kept = s["recompute"]
     if kept == "selective":
         kept = s["kernels"]
     s = derive(s, [KEPT[kept]])
+    if s["recompute_share"] < 1:
+        s = derive(s, [SOME_LAYERS])
+    if s["offload_layers"]:
+        s = derive(s, [OFFLOADED])
     s["last_in_flight"] = last_in_flight(s)
     s["bytes_logit"] = LOSSES[s["loss"]]
     s = derive(s, SUM)
     s = derive(s, per_token(s))
-    if s["recompute"] == "selective" and s["kernels"] == "torch":
-        s = derive(s, [SELECTIVE])
     s = timed(s)
     return costs(s) if "step_seconds" in s else s
+
+
+def forwards(s: dict) -> dict:
+    """How often a micro-batch's forward passes send what they send.
+
+    Full recomputation runs a layer's forward pass again, collectives included:
+    CheckpointFunction in Megatron-LM, and torchtitan, whose early_stop is off.
+    Torchtitan's selective recomputation keeps what a reduce-scatter returns and
+    gathers again.
+    """
+    share, kind = s["recompute_share"], s["recompute"]
+    full = share * int(kind == "full")
+    gathers = kind == "selective" and s["kernels"] == "torch"
+    return {
+        "forwards": 1 + full,
+        "tensor_forwards": 1 + (share / 2 if gathers else full),
+        "expert_forwards": 1 + (share if kind == "moe" else full),
+    }
 
 
 def last_in_flight(s: dict) -> float:

@@ -38,7 +38,8 @@ ATTENTION = Formula(
 # Its heads have head_dim numbers of content and, in the values, as many.
 LATENT_ATTENTION = Formula(
     "attention_per_layer",
-    "hidden * q_rank + q_rank + q_rank * heads * (head_dim + rope_dim)"
+    "(hidden * q_rank + q_rank + q_rank * heads * (head_dim + rope_dim)"
+    " if q_rank else hidden * heads * (head_dim + rope_dim))"
     " + hidden * (kv_rank + rope_dim) + kv_rank"
     " + kv_rank * heads * 2 * head_dim + heads * head_dim * hidden",
     "parameters",

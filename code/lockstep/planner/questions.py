@@ -13,7 +13,7 @@ from .flops import RECOMPUTE, flops
 from .goodput import goodput
 from .hardware import HARDWARE, RATES
 from .intervals import judged
-from .layout import LOSSES, RUN, WHITEBOARD
+from .layout import LOSSES, OFFLOAD, RUN, RUN_RECOMPUTE, WHITEBOARD
 from .memory import BYTES, OPTIMIZERS, memory
 from .models import SHAPE, params
 from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
@@ -40,6 +40,10 @@ HELP = {
     "shared_experts": "Experts that every token passes through",
     "expert_ffn": "Width of an expert; 0: ffn",
     "dense_layers": "First layers, which have no experts",
+    "q_rank": "Rank of the queries of multi-head latent attention; 0: whole",
+    "kv_rank": "Rank of keys and values of multi-head latent attention; 0:"
+    " ordinary attention",
+    "rope_dim": "Width of a head's rotary part in multi-head latent attention",
     "trunk": "Published folding trunk. Other options replace its values",
     "residues": "Residues of the protein, or tokens of the complex",
     "rows": "Ranks that split the rows of the pair representation",
@@ -76,6 +80,18 @@ HELP = {
     "sequence_parallel": "Sequence parallelism: tp also splits the parts that"
     " tensor parallelism leaves whole",
     "recompute": "Activations that the backward pass recomputes",
+    "recompute_layers": "Layers that recompute; 0: all",
+    "offload_layers": "Layers whose activations wait on the host; copying is"
+    " assumed to overlap",
+    "offload": "State on the host: optimizer, or state for weights, gradients"
+    " and optimizer; the planner then has no time",
+    "keep_gathered": "Keep ZeRO-3's gathered weights until the backward pass"
+    " (reshard_after_forward=False)",
+    "bytes_gathered": "Bytes of a weight as ZeRO sends it; 0: bytes_parameter",
+    "bytes_reduced": "Bytes of a gradient as it is summed; 0: bytes_gradient",
+    "lora_rank": "Rank of LoRA adapters on all linear layers of a block, other"
+    " weights frozen; 0: train all weights",
+    "bytes_frozen": "Bytes of a weight that LoRA freezes; 0: bytes_parameter",
     "op": "Collective: all_reduce, reduce_scatter, all_gather, all_to_all or"
     " broadcast",
     "ranks": "Ranks in the group",
@@ -135,6 +151,7 @@ CHOICES: dict = {
     "precision": ("",) + PRECISIONS,
     "kernels": ("",) + KERNELS,
     "loss": ("",) + tuple(sorted(LOSSES)),
+    "offload": OFFLOAD,
     "preset": tuple(sorted(PRESETS)),
     "optimizer": tuple(sorted(OPTIMIZERS)),
     "recompute": RECOMPUTE,
@@ -152,7 +169,7 @@ CHOICES: dict = {
 def choices(question: str, name: str) -> tuple:
     """What one of the inputs in CHOICES may be, in this question."""
     if name == "recompute" and question == "run":
-        return ("auto",) + RECOMPUTE
+        return ("auto",) + RUN_RECOMPUTE
     if name == "recompute" and question == "pair":
         # A trunk has an input of its own for attention's scores.
         return tuple(one for one in RECOMPUTE if one != "selective")
@@ -173,7 +190,7 @@ def needs(names: str) -> list:
 
 
 # Of the presets alone.
-HIDDEN = "router_bias", "q_rank", "kv_rank", "rope_dim", "masked_lm_head"
+HIDDEN = "router_bias", "masked_lm_head"
 MODEL: list = [("preset", "")]
 MODEL += [(name, SHAPE[name]) for name in SHAPE if name not in HIDDEN]
 STATE = [
@@ -208,6 +225,15 @@ LAYOUT = [(name, 1) for name in ("tp", "cp", "pp", "ep", "micro_batch")] + [
     ("expert_tp", DEFAULTS["expert_tp"]),
     ("reduce_each", DEFAULTS["reduce_each"]),
     ("bucket_copies", RUN["bucket_copies"]),
+]
+LAYOUT += [
+    (name, RUN[name])
+    for name in ("recompute_layers", "offload_layers", "offload")
+]
+LAYOUT += [
+    (name, DEFAULTS[name])
+    for name in ("keep_gathered", "bytes_gathered", "bytes_reduced")
+    + ("lora_rank", "bytes_frozen")
 ]
 
 

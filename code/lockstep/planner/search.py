@@ -1,6 +1,7 @@
 """All layouts of a cluster, the fastest that fits first."""
 
-from .figures import PlanError, above, quantity
+from .constants import WIDTHS
+from .figures import PlanError, above, decimal, plain, quantity
 from .layout import layout
 
 
@@ -14,7 +15,11 @@ def powers(most: int) -> list:
 
 def candidates(given: dict) -> list:
     """Every combination worth asking for: splits by powers of two, tensor
-    parallelism within a node, recomputing nothing or all."""
+    parallelism within a node, and each way to recompute. At the whiteboard a
+    layer recomputes nothing or all."""
+    recompute = ["none", "selective", "full"]
+    if given.get("whiteboard"):
+        del recompute[1]
     gpus, node = given["gpus"], given.get("gpus_per_node", 8)
     experts = given.get("experts", 0)
     found: list = [{}]
@@ -24,18 +29,25 @@ def candidates(given: dict) -> list:
         ("pp", powers(min(gpus, given["layers"]))),
         ("ep", powers(experts) if experts else [1]),
         ("zero_stage", [0, 1, 2, 3]),
-        ("recompute", ["none", "full"]),
+        ("recompute", recompute),
         ("micro_batch", [1, 2, 4]),
     ):
         found = [dict(one, **{name: c}) for one in found for c in choices]
     return [one for one in found if one["tp"] * one["cp"] * one["pp"] <= gpus]
 
 
-def search(given: dict) -> tuple:
+def search(given: dict, may_fit: bool = False) -> tuple:
     """(layouts that fit, the fastest first; refusals). A layout is its
     choices and its figures; a refusal its choices and why not. `given` is
-    what `layout` takes, without the choices, and memory: bytes of one GPU."""
+    what `layout` takes, without the choices, and memory: bytes of one GPU.
+
+    A layout fits if the upper end of its interval of memory does, and with
+    `may_fit` if the lower end does. The whiteboard has no interval.
+    """
     above("memory", given["memory"])
+    width = 1 if given.get("whiteboard") else WIDTHS["memory"][0]
+    if may_fit:
+        width = 1 / width
     fit: list = []
     refused: list = []
     for choice in candidates(given):
@@ -49,14 +61,53 @@ def search(given: dict) -> tuple:
             refused.append((choice, str(error)))
             continue
         needed = found["total_bytes"].value
-        if needed > given["memory"]:
-            asked_for = quantity(needed, "B")
+        if needed * width > given["memory"]:
+            said = f"it needs {quantity(needed, 'B')}"
+            if width != 1:
+                bound = "at least" if may_fit else "up to"
+                said += f", {bound} {decimal(needed * width, 'B')},"
             limit = quantity(given["memory"], "B")
-            refused.append((choice, f"it needs {asked_for} of {limit}"))
+            refused.append((choice, f"{said} of {limit}"))
         else:
             fit.append((choice, found))
     fit.sort(key=rank)
     return fit, refused
+
+
+def front(fit: list) -> list:
+    """Layouts that none beats in both the step's time and memory, the fastest
+    first: the Pareto front."""
+    found: list = []
+    least = float("inf")
+    for one in sorted(fit, key=costs):
+        needed = plain(one[1]["total_bytes"])
+        if needed < least:
+            found.append(one)
+            least = needed
+    return found
+
+
+def costs(one: tuple) -> tuple:
+    """A layout's time and memory."""
+    return tuple(plain(one[1][key]) for key in ("step_seconds", "total_bytes"))
+
+
+# What a step is made of.
+PARTS = (
+    ("compute_seconds", "computing"),
+    ("bubble_seconds", "bubble"),
+    ("exposed_seconds", "communication"),
+    ("optimizer_seconds", "the optimizer's pass"),
+    ("straggler_seconds", "waiting for stragglers"),
+)
+
+
+def decides(found: dict, best: dict) -> str:
+    """The part of the step that adds most to the best layout's, with its
+    seconds."""
+    more = [(plain(found[key]) - plain(best[key]), said) for key, said in PARTS]
+    seconds, said = max(more)
+    return f"{decimal(seconds, 's')} of {said}" if seconds > 0 else ""
 
 
 def rank(one: tuple) -> tuple:
@@ -95,6 +146,10 @@ def command(found: dict) -> str:
         said += f" --{name}={found[key]}"
     if found["sequence_parallel"]:
         said += " --sequence-parallel"
+    if found["recompute"] == "selective":
+        said += " --recompute-granularity=selective"
+        said += " --recompute-modules layernorm"
+        said += " moe_act" if found["experts"] else ""
     if found["recompute"] == "full":
         said += " --recompute-granularity=full --recompute-method=uniform"
         said += " --recompute-num-layers=1"

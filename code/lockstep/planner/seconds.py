@@ -89,14 +89,16 @@ LAYER = [
     ),
     Formula(
         "matmul_seconds",
-        "2 * (3 + recompute_products) * rank_tokens / tp / peak_flops"
+        "2 * rank_tokens / tp / peak_flops"
+        " * ((products + recompute_products)"
         " * (attention_per_layer * projection_slowdown"
-        " + (1 - expert_layers) * mlp_per_layer * mlp_slowdown"
-        " + expert_layers * (experts_per_token + shared_experts) * expert"
+        " + (1 - expert_layers) * mlp_per_layer * mlp_slowdown)"
+        " + (products + recompute_experts)"
+        " * expert_layers * (experts_per_token + shared_experts) * expert"
         " * expert_slowdown)",
         "s",
         "a layer's matrix products, for a micro-batch: one forward, two"
-        " backward, and what is computed again",
+        " backward or one for frozen weights, and what is computed again",
     ),
     Formula(
         "scores_seconds",
@@ -130,7 +132,8 @@ LAYER = [
     ),
     Formula(
         "head_compute",
-        "6 * rank_tokens * hidden * vocab / tp / half_peak * head_slowdown"
+        "2 * products * rank_tokens * hidden * vocab / tp / half_peak"
+        " * head_slowdown"
         " + 24 * rank_tokens * vocab / tp / memory_bandwidth",
         "s",
         "the output layer, and the loss, which reads and writes 12 bytes of a"
@@ -323,16 +326,19 @@ def rates(s: dict) -> dict:
         on_gpu = not s["accelerator"].startswith("tpu")
         s["kernels"] = "torch" if bare and on_gpu else "fused"
     one_of("kernels", s["kernels"], KERNELS)
-    s["mlp_copies"] = 4
+    s["by_weight"] = s["accelerator"].startswith("tpu")
+    s["mlp_copies"], s["norm_bytes"] = 4, 2
     if s["kernels"] == "fused":
-        s["mlp_copies"] = 3 if s["precision"] == "bf16" else 2.5
+        s["mlp_copies"] = 3
+        if s["precision"] != "bf16":
+            s["mlp_copies"], s["norm_bytes"] = 2.5, 1
     return s
 
 
 def timed(s: dict) -> dict:
     """A layout with its step's time."""
     family = FAMILIES.get(s["accelerator"], "")
-    if not family and not s["efficiency"]:
+    if s["offload"] or (not family and not s["efficiency"]):
         return s
     s = dict(s)
     family = family or "h100"
@@ -347,9 +353,14 @@ def timed(s: dict) -> dict:
         int(s["recompute"] == name) for name in ("full", "selective")
     )
     every_second = selective if s["kernels"] == "torch" else 0
-    s["recompute_products"] = full + every_second * s["selective_share"]
-    s["recompute_attention"] = full
-    s["recompute_elementwise"] = full + selective
+    share = s["recompute_share"]
+    again = share * (full + every_second * s["selective_share"])
+    moe = int(s["recompute"] == "moe")
+    s["products"] = 2 if s["lora_rank"] else 3
+    s["recompute_products"] = again
+    s["recompute_experts"] = share if moe else again
+    s["recompute_attention"] = share * full
+    s["recompute_elementwise"] = share * (full + selective + moe)
     s["ring"] = int(s["context"] == "ring")
     s["overlap"] = s["overlap"] or s["hidden_share"]
     if s["efficiency"]:  # no constant that was fitted with another computing

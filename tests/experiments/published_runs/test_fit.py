@@ -7,6 +7,8 @@ import pytest
 
 from lockstep.experiments.published_runs import fit, fitted
 from lockstep.planner.constants import CONSTANTS, FITTED, HULL, VALUES, WIDTHS
+from lockstep.planner.figures import plain
+from lockstep.planner.seconds import timed
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,16 @@ def test_constants_of_time_are_a_minimum(every: list[fit.Run]) -> None:
     for name in best:
         for factor in (0.9, 1.1):
             assert cost(best | {name: best[name] * factor}) > 0.995 * least
+
+
+def test_the_fit_computes_the_planners_time(every: list[fit.Run]) -> None:
+    """Compiled formulas with other constants give what the planner gives."""
+    other = {name: 1.1 * VALUES[name] for name in fit.PLAUSIBLE}
+    for run in timing(every):
+        found = timed(run.answer | other)
+        for name, value in fit.again(run, other).items():
+            if name in found:
+                assert value == pytest.approx(plain(found[name]), rel=1e-12)
 
 
 def test_constants_of_memory_are_fitted(every: list[fit.Run]) -> None:

@@ -3,7 +3,6 @@
 python -m lockstep.experiments.fleet --help
 """
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -16,6 +15,7 @@ from lockstep.experiments.fleet import tables
 from lockstep.experiments.fleet.answer import answer
 from lockstep.experiments.fleet.reports import REPORTS, Report
 from lockstep.experiments.fleet.settings import Fleet
+from lockstep.experiments.markdown import rewrite
 from lockstep.experiments.provenance import write
 
 RESULT = Path(__file__).with_name("result.json")
@@ -97,9 +97,7 @@ def run(result: Path = RESULT) -> int:
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    result.with_suffix(".md").write_text(tables.tables(found))
-    return 0
+    return rewrite(result, tables.tables)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 python -m lockstep.experiments.gpu --help
 """
 
-import json
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import tyro
 
 from lockstep.experiments.gpu import determinism, kernels, steps, tables
 from lockstep.experiments.gpu.settings import Shape
+from lockstep.experiments.markdown import rewrite
 from lockstep.experiments.provenance import about, gpu, write
 
 RESULT = Path(__file__).with_name("result.json")
@@ -137,9 +137,7 @@ def run(
 
 def render(result: Path = RESULT) -> int:
     """Write the tables of a result anew."""
-    found = json.loads(result.read_text())
-    result.with_suffix(".md").write_text(tables.tables(found))
-    return 0
+    return rewrite(result, tables.tables)
 
 
 if __name__ == "__main__":

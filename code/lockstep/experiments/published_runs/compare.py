@@ -35,10 +35,20 @@ UNITS = {
     "mfu": "MFU",
     "memory_gb": "GB",
 }
-# What the command can't say, so that it describes a run of another speed, or of
-# another memory. It can say everything else that a row once needed.
-OTHER_SPEED = {"LoRA"}
-OTHER_MEMORY = OTHER_SPEED | {"activation offload", "--recompute moe"}
+# Runs of which the planner says "does not fit", though they ran, and why: their
+# sources leave open what the memory depends on.
+EARLY = (
+    "the paper frees tensors early, in ways that it doesn't list, to train"
+    " without recomputing"
+)
+XLA = "nobody published what XLA keeps of a micro-batch's logits"
+LEFT_OPEN = {
+    "llama3-405b-8192-cp1": EARLY,
+    "llama3-405b-16384-cp1": EARLY,
+    "trillium-llama3-8b-8": XLA,
+    "trillium-llama3-70b-256": XLA,
+    "trillium-llama3-70b-64": XLA,
+}
 Answer = Mapping[str, Any]
 
 
@@ -98,11 +108,8 @@ def predict(row: Row) -> Answer:
     """Ask the planner for a row's run.
 
     Raises:
-        PlanError: the planner refuses it, or the command describes a run of
-            another speed.
+        PlanError: the planner refuses it.
     """
-    if lacks := row.lacks & OTHER_SPEED:
-        raise PlanError(f"the command can't say {', '.join(lacks)}")
     return QUESTIONS["run"].answer(row.given)
 
 
@@ -112,33 +119,47 @@ def throughput(row: Row, found: Answer) -> Comparison | None:
     Raises:
         PlanError: the planner knows no speed of this accelerator.
     """
-    published = row.published.model_dump(exclude_none=True)
-    figure = next((name for name in THROUGHPUT if name in published), None)
-    if figure is None:
+    figure, published = published_speed(row)
+    if published is None:
         return None
     if "step_seconds" not in found:
         raise PlanError(f"memory and no time for {found['accelerator']}")
+    predicted = predicted_speed(row, found)
     peak = plain(found["peak_flops"]) / 1e12
-    counted = plain(found[row.share])
-    if figure == "tokens_per_s_per_gpu":
-        predicted = plain(found["tokens_per_second"]) / found["gpus"]
-    elif figure == "step_s":
-        predicted = plain(found["step_seconds"])
-    elif figure == "tflops_per_gpu":
-        predicted = counted * peak - looked_up(found)
-    else:
-        predicted = counted
     low, high = ends(found, "step_seconds")
     if figure != "step_s":
         low, high = 1 / high, 1 / low
     return Comparison(
         row,
         figure,
-        published[figure],
+        published,
         predicted,
         rate=plain(found["mfu"]) * peak,
         interval=(low * predicted, high * predicted),
     )
+
+
+def published_speed(row: Row) -> tuple[str, float | None]:
+    """Return the first figure of THROUGHPUT that the row publishes, with its
+    value; None without one."""
+    published = row.published.model_dump(exclude_none=True)
+    figure = next((name for name in THROUGHPUT if name in published), "")
+    return figure, published.get(figure)
+
+
+def predicted_speed(row: Row, found: Answer) -> float:
+    """Return the planner's value of that figure, counted as the row's source
+    counts."""
+    figure, _ = published_speed(row)
+    if figure == "tokens_per_s_per_gpu":
+        return float(plain(found["tokens_per_second"]) / found["gpus"])
+    if figure == "step_s":
+        return float(plain(found["step_seconds"]))
+    counted = float(plain(found[row.share]))
+    if figure == "tflops_per_gpu":
+        peak = plain(found["peak_flops"]) / 1e12
+        return float(counted * peak - looked_up(found))
+    return counted
 
 
 def looked_up(found: Answer) -> float:
@@ -193,10 +214,9 @@ def compare(asked: Iterable[Row]) -> Compared:
     for row in asked:
         try:
             answer = predict(row)
-            if not row.lacks & OTHER_MEMORY:
-                found.verdicts[row.id] = answer["verdict"].partition(":")[0]
-                if size := memory(row, answer):
-                    found.memory.append(size)
+            found.verdicts[row.id] = answer["verdict"].partition(":")[0]
+            if size := memory(row, answer):
+                found.memory.append(size)
             if speed := throughput(row, answer):
                 found.throughput.append(speed)
         except PlanError as error:

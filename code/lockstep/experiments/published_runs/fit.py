@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, exp, log
 from pathlib import Path
 from statistics import median
@@ -26,6 +27,10 @@ from typing import Any
 import numpy
 from scipy.optimize import least_squares, minimize
 
+from lockstep.experiments.published_runs.compare import (
+    predicted_speed,
+    published_speed,
+)
 from lockstep.experiments.published_runs.rows import ROWS, Row, read
 from lockstep.planner.constants import (
     CONSTANTS,
@@ -34,7 +39,7 @@ from lockstep.planner.constants import (
     VALUES,
     WIDTHS,
 )
-from lockstep.planner.figures import plain
+from lockstep.planner.figures import FUNCTIONS, Figure, plain
 from lockstep.planner.questions import ask
 from lockstep.planner.seconds import timed
 
@@ -79,7 +84,6 @@ ROBUST = 0.1  # a row that is further off counts linearly
 COVERED = 0.9
 DIGITS = 3
 # Rows whose memory the command can't describe, each with the reason.
-NOT_SPEED = re.compile("lora")  # frozen weights have no flag
 OTHER_TORCH = "the same run holds 51 GB on an H100: another version of torch"
 NOT_MEMORY = {
     "titan-8b-h200-32": "its loss keeps less than 12 bytes of a logit",
@@ -94,93 +98,73 @@ NOT_MEMORY = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
-    """A published run, and the planner's answer to it.
+    """A published run, its speed and memory if its source prints them, and the
+    planner's answer to it."""
 
-    `speed` is what the source prints, as the figure that the planner's answer
-    multiplies (`counted`) to the same convention; None without one.
-    """
-
-    name: str
+    row: Row
     source: str
     answer: dict[str, Any]
     speed: float | None
-    counted: Callable[[dict[str, Any]], float]
     memory: float | None
 
-
-def published(row: Row) -> tuple[float | None, Any]:
-    """A row's speed, and how the planner's answer is read in its unit."""
-    figures = row.published.model_dump(exclude_none=True)
-    if "tokens_per_s_per_gpu" in figures:
-        return figures["tokens_per_s_per_gpu"], rate("tokens_per_second_gpu")
-    if "step_s" in figures:
-        return 1 / figures[
-            "step_s"
-        ], lambda found: 1 / plain(found["step_seconds"])
-    if "tflops_per_gpu" in figures:
-        return figures["tflops_per_gpu"] * 1e12, flops(row)
-    return figures.get("mfu"), rate("mfu")
-
-
-def rate(key: str) -> Callable[[dict[str, Any]], float]:
-    """A figure of the answer."""
-    return lambda found: float(plain(found[key]))
-
-
-def flops(row: Row) -> Callable[[dict[str, Any]], float]:
-    """FLOP/s of one GPU, as the row's source counts operations."""
-    if row.id.startswith("narayanan"):  # what is computed again, too
-        return lambda found: plain(found["hfu"]) * found["peak_flops"]
-    if row.id.startswith("llama3-405b"):  # half of attention
-        return lambda found: plain(found["mfu_causal"]) * found["peak_flops"]
-
-    def multiplied(found: dict[str, Any]) -> float:
-        """Megatron-LM doesn't count the table that it looks up."""
-        looked_up = 0 if found["tied_embeddings"] else found["embedding"] / 2
-        return float(
-            (plain(found["flops_per_token"]) - 6 * looked_up)
-            * plain(found["tokens_per_second_gpu"])
-        )
-
-    return multiplied
+    @property
+    def name(self) -> str:
+        """Return the row's id."""
+        return self.row.id
 
 
 def runs(path: Path = ROWS) -> list[Run]:
     """All published runs, each asked of the planner as it is now."""
     found = []
     for row in read(path):
-        speed, counted = published(row)
+        _, speed = published_speed(row)
         given = row.given
         answer = {
             name: plain(value) for name, value in ask("run", given).items()
         }
-        if "step_seconds" not in answer or NOT_SPEED.search(row.id):
-            print("left out:", row.id)
-            continue
+        if "step_seconds" not in answer:
+            speed = None
         answer["overlap"] = given["overlap"]
         memory = row.published.memory_gb
         source = re.split(r",|;|:\s| table| row|\(", row.source)[0].strip()
         if "tpu-recipes" in source:  # a page for each run
             source = "tpu-recipes"
-        found.append(
-            Run(
-                row.id,
-                source,
-                answer,
-                speed,
-                counted,
-                memory and memory * 1e9,
-            )
-        )
+        found.append(Run(row, source, answer, speed, memory and memory * 1e9))
     return found
+
+
+@cache
+def program(run: Run) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+    """What `timed` computes for a run, ready to be computed many times: values
+    that no constant changes, and the compiled formulas in their order."""
+    found = timed(run.answer)
+    fixed = {name: plain(value) for name, value in found.items()}
+    formulas = [
+        (name, value.formula.code)
+        for name, value in found.items()
+        if isinstance(value, Figure)
+    ]
+    return fixed, formulas
+
+
+def again(run: Run, constants: dict[str, float]) -> dict[str, Any]:
+    """What `timed` finds with these constants, as plain numbers."""
+    fixed, formulas = program(run)
+    scope = fixed | constants
+    scope["overlap"] = run.answer["overlap"] or scope["hidden_share"]
+    for name, code in formulas:
+        scope[name] = eval(code, FUNCTIONS, scope)
+    return scope
 
 
 def off(run: Run, constants: dict[str, float]) -> float:
     """The logarithm of predicted over published speed."""
     assert run.speed is not None
-    return log(run.counted(timed(run.answer | constants)) / run.speed)
+    figure, _ = published_speed(run.row)
+    ratio = log(predicted_speed(run.row, again(run, constants)) / run.speed)
+    return -ratio if figure == "step_s" else ratio
 
 
 def fitted(sample: list[Run]) -> dict[str, float]:

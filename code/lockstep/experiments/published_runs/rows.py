@@ -53,7 +53,6 @@ class Row(BaseModel):
     - `checked`: the day on which somebody last opened it
     - `precision`: of the matmuls
     - `assumed`: what the source leaves open, and how the command fills it in
-    - `needs`: what the run did and the command can't say
     - `counts`: which operations the source's TFLOP/s or MFU count: the model's
       or all that the hardware did, and attention in full or halved
     """
@@ -71,7 +70,6 @@ class Row(BaseModel):
     command: str
     published: Published
     assumed: str
-    needs: str = ""
     counts: str = Field("", pattern=_COUNTS)
 
     @property
@@ -97,11 +95,6 @@ class Row(BaseModel):
         if self.counts.startswith("hardware"):
             return "hfu"
         return "mfu" if self.counts.endswith("in full") else "mfu_causal"
-
-    @property
-    def lacks(self) -> set[str]:
-        """Return the parts of `needs`."""
-        return {*self.needs.split("; ")}
 
     @property
     def chip(self) -> str:

@@ -20,6 +20,7 @@ from lockstep.experiments.published_runs.calculators import (
 )
 from lockstep.experiments.published_runs.causes import by_cause
 from lockstep.experiments.published_runs.compare import (
+    LEFT_OPEN,
     UNITS,
     Comparison,
     Summary,
@@ -173,6 +174,16 @@ class Views:
     def verdicts(self, verdict: str) -> int:
         """Return how many runs the planner gives this verdict."""
         return [*compared().verdicts.values()].count(verdict)
+
+    def left_open(self) -> str:
+        """Return a list of the runs that ran and don't fit, with reasons."""
+        reasons: dict[str, list[str]] = {}
+        for name, why in LEFT_OPEN.items():
+            link = f"[{called(rows()[name])}](#{anchor(rows()[name])})"
+            reasons.setdefault(why, []).append(link)
+        return "\n".join(
+            f"- {'; '.join(links)}: {why}." for why, links in reasons.items()
+        )
 
     def unseen(self) -> str:
         """Return a table of the errors on sources that the fit left out."""
