@@ -42,11 +42,13 @@ def redirects(docs: Path) -> dict[str, str]:
 
 
 def moved_from(page: str, moved: dict[str, str]) -> dict[str, str]:
-    """Return the anchors that left a page, each with its new place."""
+    """Return the anchors that left a page, each with its new place. `a.md` and
+    `a/index.md` are one page, since they have one address."""
+    start = f"{address(page)}#"
     return {
-        old.removeprefix(f"{page}#"): new
+        address(old).removeprefix(start): new
         for old, new in moved.items()
-        if old.startswith(f"{page}#")
+        if address(old).startswith(start)
     }
 
 

@@ -54,6 +54,7 @@ from lockstep.site.pages import (
     rounds,
 )
 from lockstep.site.pages.diagrams import Ahead, picture
+from lockstep.site.pages.number_box import number_box
 from lockstep.site.pages.phone_tables import stackable
 from lockstep.site.pages.pictures import chart
 
@@ -176,6 +177,7 @@ def on_page_markdown(
                 chart=chart,
                 estimates=estimates,
                 live=planner_page.page,
+                number_box=number_box,
                 **given,
             )
         except ValueError as error:

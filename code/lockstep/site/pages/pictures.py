@@ -19,7 +19,7 @@ from lockstep.experiments.fleet.tables import named
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
-from lockstep.site.pages import predicted
+from lockstep.site.pages import predicted, sharding_pictures
 from lockstep.site.pages.charts import (
     Axis,
     Chart,
@@ -661,6 +661,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "trace-overlap": trace("overlap", "Trace C"),
     "predicted-throughput": partial(predicted.chart, "throughput"),
     "predicted-memory": partial(predicted.chart, "memory"),
+    "sharding-state": sharding_pictures.state,
+    "sharding-step": sharding_pictures.step,
 }
 
 
