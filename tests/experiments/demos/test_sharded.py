@@ -20,6 +20,7 @@ from torch.distributed.fsdp import (
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grad_norm_
 
+from lockstep.experiments.demos import sharded
 from lockstep.experiments.demos.sharded import (
     LAYERS,
     RANKS,
@@ -182,6 +183,19 @@ def test_accumulation_gathers_for_every_micro_batch(
     assert (keeps.gathers, keeps.reduces, keeps.sent) == (LAYERS, LAYERS, 1)
     assert one.peak < four.peak < waits.peak < keeps.peak
     assert keeps.peak > 2
+
+
+def test_the_demo_prints_a_line_for_each_case(
+    counted: dict[str, Seen],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sharded, "in_a_group", lambda *_: [counted])
+    sharded.main()
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line[:22].rstrip() for line in lines] == [*counted]
+    sent = [float(line.split()[-2]) for line in lines]
+    assert sent == [round(one.sent, 2) for one in counted.values()]
 
 
 def of_hybrid() -> list[tuple[str, int]]:
