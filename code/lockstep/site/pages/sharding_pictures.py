@@ -15,7 +15,6 @@ from lockstep.explore.sharded_step import (
 from lockstep.explore.svg import long, place
 from lockstep.planner.questions import ask
 from lockstep.site.pages.charts import (
-    LINE,
     Axis,
     Canvas,
     Chart,
@@ -36,13 +35,14 @@ SETUPS = {  # name, GPUs, stage
     "FSDP2 on 64 GPUs": (64, 3),
 }
 BANDWIDTH = 100  # GB/s: slow enough that a gather is wide enough to see
-KINDS = {  # what a shape shows, with its fill
-    "computing": 0,
-    "whole weights of a layer": 1,
-    "whole gradient of a layer": 4,
-    f"this GPU's 1/{RANKS} of both": 3,
+KINDS = {  # what a shape shows, with its class
+    "forward pass": "fill-0",
+    "backward pass": "plain-4",  # the gradients' color, without their hatch
+    "whole weights of a layer": "fill-1",
+    "whole gradient of a layer": "fill-4",
+    f"this GPU's 1/{RANKS} of both": "stroke-3",
 }
-COMPUTING, WEIGHTS, GRADIENT, SHARD = KINDS.values()
+FORWARD, BACKWARD, WEIGHTS, GRADIENT, SHARD = KINDS.values()
 ROW = 26  # of a layer
 
 
@@ -125,14 +125,26 @@ def step() -> Chart:
     reduced = of_kind(one.network, "reduce")
     axis = Axis("milliseconds", ticks(one.finish * 1e3, 7), "{:.0f}".format)
 
-    def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
-        if [*KINDS.values()][i] == SHARD:
-            canvas.path(
-                f"M{place(at)} {place(middle)}h22",
-                f"chart-line chart-stroke-{SHARD}",
-            )
+    def box(
+        canvas: Canvas, at: float, top: float, size: tuple, kind: str
+    ) -> None:
+        wide, high = size
+        if kind == BACKWARD:
+            d = f"M{place(at)} {place(top)}h{place(wide)}v{high}"
+            canvas.path(f"{d}H{place(at)}z", "chart-edge chart-fill-4")
         else:
-            canvas.swatch([*KINDS.values()][i], at, middle)
+            canvas.box(at, top, wide, high, kind)
+
+    def line(canvas: Canvas, at: float, middle: float, wide: float) -> None:
+        d = f"M{place(at)} {place(middle)}h{place(wide)}"
+        canvas.path(d, f"chart-line chart-{SHARD}")
+
+    def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
+        kind = [*KINDS.values()][i]
+        if kind == SHARD:
+            line(canvas, at, middle, 22)
+        else:
+            box(canvas, at, middle - 6, (22, 12), kind)
 
     def draw(canvas: Canvas) -> None:
         canvas.legend([*KINDS], sample)
@@ -142,26 +154,22 @@ def step() -> Chart:
             return axis.at(seconds * 1e3, left, right)
 
         def shape(
-            span: tuple, top: float, high: float, fill: int, words: str = ""
+            span: tuple, top: float, high: int, kind: str, words: str = ""
         ) -> None:
             start, wide = x(span[0]), x(span[1]) - x(span[0])
-            canvas.box(start, top, wide, high, f"fill-{fill}")
+            box(canvas, start, top, (wide, high), kind)
             if words and long(words) + 6 < wide:
                 at = start + wide / 2
                 canvas.text(at, top + 13, words, "middle", kind="halo")
 
-        top = canvas.y
-        for words, begin, end in (
-            ("forward", 0.0, one.turned),
-            ("backward", one.turned, one.finish),
-        ):
-            canvas.text(x((begin + end) / 2), canvas.y + 13, words, "middle")
-        canvas.y += LINE
+        top = canvas.y = canvas.y + 4
         canvas.text(2, canvas.y + 13, "GPU")
         canvas.text(2, canvas.y + 35, "network")
         for layer in range(1, LAYERS + 1):
-            for span in forward[layer] + backward[layer]:
-                shape(span, canvas.y, 17, COMPUTING, str(layer))
+            for span in forward[layer]:
+                shape(span, canvas.y, 17, FORWARD, str(layer))
+            for span in backward[layer]:
+                shape(span, canvas.y, 17, BACKWARD, str(layer))
         for start, end, kind, label in one.network:
             fill = WEIGHTS if kind == "gather" else GRADIENT
             shape((start, end), canvas.y + 22, 17, fill, label)
@@ -176,12 +184,9 @@ def step() -> Chart:
                 shape(span, canvas.y, 9, GRADIENT)
             for span in weights[layer]:
                 shape(span, canvas.y + 9, 9, WEIGHTS)
-            strip = place(x(0.0)), place(canvas.y + 20.5), place(x(one.finish))
-            canvas.path(
-                "M{} {}H{}".format(*strip), f"chart-line chart-stroke-{SHARD}"
-            )
+            line(canvas, x(0.0), canvas.y + 20.5, x(one.finish) - x(0.0))
             canvas.y += ROW
-        canvas.across(axis, left, right, top + LINE, canvas.y)
+        canvas.across(axis, left, right, top, canvas.y)
         at = x(peak(one))
         canvas.upright(at, first - 8, first + LAYERS * ROW, "chart-rule")
         canvas.text(at + 4, first - 8, "peak")
