@@ -425,7 +425,8 @@ class Chart:
             f'<figure class="chart" id="chart-{name}">'
             f"{self._svg(name, NARROW)}{self._svg(name, WIDE)}"
             f"<figcaption>{escaped(self.title)}</figcaption>"
-            '<details class="chart-data"><summary>The figures</summary>'
+            '<details class="chart-data" data-search-exclude="">'
+            "<summary>The figures</summary>"
             f"{self._table()}</details></figure>"
         )
 
