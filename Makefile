@@ -75,6 +75,12 @@ pdf: install ## Print the handbook into .cache/handbook.pdf
 	$(BIN)python -m lockstep.site.verify.pdf .cache/printed-site handbook/ \
 	    .cache/handbook.pdf
 
+.PHONY: book
+book: install ## Print the core chapters into .cache/lockstep.pdf
+	$(BIN)mkdocs build --strict --site-dir .cache/printed-site
+	$(BIN)python -m lockstep.site.verify.book .cache/printed-site \
+	    .cache/lockstep.pdf
+
 ##@ The parts of `make test-all`, and more
 .PHONY: lint
 lint: $(VENV)/.all ## Check style, types, workflows and the language of pages
@@ -146,7 +152,7 @@ shown-lines: test-code ## Check that tests run every line shown on a page
 .PHONY: evidence
 evidence: test-code test-more ## Check that every test named by a question or a mark passed
 	$(BIN)python -m lockstep.site.pages.evidence
-	$(BIN)python -m lockstep.site.verify.proven
+	$(BIN)python -m lockstep.site.verify.passed_proofs
 
 NOTEBOOKS = $(BIN)python -m lockstep.site.verify.notebooks \
     --constraint $(VENV)/versions.txt \
@@ -248,9 +254,9 @@ studies: install ## Rerun the biotech studies
 	$(call quietly,pyarrow,Installing pyarrow,$(PIP) \
 	    --target .cache/pyarrow pyarrow==26.0.1)
 	$(BIN)python -m lockstep.experiments.studies.splits
-	$(BIN)python -m lockstep.experiments.studies.limits
+	$(BIN)python -m lockstep.experiments.studies.censored_labels
 	$(BIN)python -m lockstep.experiments.studies.protein_lm
-	$(BIN)python -m lockstep.experiments.studies.design
+	$(BIN)python -m lockstep.experiments.studies.design_loop
 	PYTHONPATH=$(CURDIR)/.cache/pyarrow \
 	    $(BIN)python -m lockstep.experiments.studies.smiles .cache/smiles
 

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from lockstep.cli import EXTRAS as WANTED
 from lockstep.cli import OPTIONAL
 from tests.conftest import ROOT
-from tests.packages import EXTRAS, brought, hiding_all_but
+from tests.dependency_groups import EXTRAS, brought, hiding_all_but
 
 PLANS = [
     ["--help"],

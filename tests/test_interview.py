@@ -16,7 +16,7 @@ import torch.distributed as dist
 from lockstep import interview
 from lockstep.trainer.checkpoint import weights_sha256
 from lockstep.trainer.extensions.audit import audit
-from tests import cut, ranks
+from tests import interview_cut, ranks
 
 SOURCE = Path(interview.__file__)
 SHORT: dict[str, Any] = {"checkpoint_every_steps": 16}
@@ -43,10 +43,10 @@ def test_resume_is_bitwise(world: int, precision: str, tmp_path: Path) -> None:
     """The one-file trainer, stopped in an epoch and at its end and resumed,
     ends with the bits of an undisturbed run, on 1, 2 and 4 ranks."""
     same = {**SHORT, "precision": precision, "max_steps": 80}
-    whole = cut.launch(world, tmp_path / "whole", **same)
+    whole = interview_cut.launch(world, tmp_path / "whole", **same)
     for step in (20, 63):  # in an epoch; where one ends and the next begins
-        cut.launch(world, tmp_path / "run", stop_at_step=step, **same)
-    last = cut.launch(world, tmp_path / "run", num_workers=2, **same)
+        interview_cut.launch(world, tmp_path / "run", stop_at_step=step, **same)
+    last = interview_cut.launch(world, tmp_path / "run", num_workers=2, **same)
     agreed = outcome(whole[0])
     assert [outcome(end) for end in whole + last] == [agreed] * (2 * world)
     report = audit(tmp_path / "run")
@@ -66,20 +66,22 @@ def train_and_die(cfg: interview.TrainConfig) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     interview.Log.trained_on = dying
-    cut.train(cfg)
+    interview_cut.train(cfg)
 
 
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_a_killed_job_loses_nothing(world: int, tmp_path: Path) -> None:
     """A job killed at a step is launched again and ends with the result of an
     undisturbed run, and its audit is proven."""
-    whole = cut.launch(world, tmp_path / "whole", **SHORT)[0]
+    whole = interview_cut.launch(world, tmp_path / "whole", **SHORT)[0]
     job = ranks.Ranks(
-        world, train_and_die, cut.config(world, tmp_path / "run", **SHORT)
+        world,
+        train_and_die,
+        interview_cut.config(world, tmp_path / "run", **SHORT),
     )
     with pytest.raises(ranks.RankError, match=r"rank \d died"):
         job.results()
-    last = cut.launch(world, tmp_path / "run", **SHORT)[0]
+    last = interview_cut.launch(world, tmp_path / "run", **SHORT)[0]
     assert outcome(last) == outcome(whole)
     report = audit(tmp_path / "run")
     assert report.proven
@@ -90,10 +92,12 @@ def test_another_world_size_keeps_the_batch(tmp_path: Path) -> None:
     """The order, the schedule and the batch are the run's; the last bits of a
     sum are the topology's, so the losses are close and not equal."""
     plain = {"dropout": 0.0, "max_steps": 24, "log_every_steps": 4}
-    alone = cut.launch(1, tmp_path / "alone", **plain)[0]
+    alone = interview_cut.launch(1, tmp_path / "alone", **plain)[0]
     for world in (4, 2, 1):
         stop = {4: 8, 2: 16, 1: 0}[world]
-        last = cut.launch(world, tmp_path / "run", stop_at_step=stop, **plain)
+        last = interview_cut.launch(
+            world, tmp_path / "run", stop_at_step=stop, **plain
+        )
     assert last[0]["loss"] == pytest.approx(alone["loss"], rel=1e-4)
     assert audit(tmp_path / "run").proven
 
@@ -164,7 +168,7 @@ def test_gpu_rng_state_follows_its_rank_to_nodes_of_a_different_size(
 def test_the_audit_sees_what_a_cut_did_wrong(tmp_path: Path) -> None:
     """With one bit of a recorded sample id flipped, the audit of the one-file
     trainer's run names the step and the rank."""
-    cut.launch(2, tmp_path)
+    interview_cut.launch(2, tmp_path)
     assert audit(tmp_path).proven
     record = tmp_path / "samples" / "attempt-0-rank-1.bin"
     raw = bytearray(record.read_bytes())
@@ -177,7 +181,7 @@ def test_the_audit_sees_what_a_cut_did_wrong(tmp_path: Path) -> None:
 def test_an_order_that_the_audit_does_not_know_is_not_proven(
     tmp_path: Path,
 ) -> None:
-    cut.launch(1, tmp_path)
+    interview_cut.launch(1, tmp_path)
     log = tmp_path / "events" / "attempt-0-rank-0.jsonl"
     log.write_text(log.read_text().replace('"permutation"', '"secret"'))
     (finding,) = audit(tmp_path).findings
@@ -190,20 +194,20 @@ def test_it_digests_weights_as_the_trainer_does() -> None:
 
 
 def test_a_finished_run_says_so_again(tmp_path: Path) -> None:
-    first, again = (cut.launch(1, tmp_path)[0] for _ in range(2))
+    first, again = (interview_cut.launch(1, tmp_path)[0] for _ in range(2))
     assert {**again, "time": 0, "attempt": 0} == {**first, "time": 0}
 
 
 def test_a_gradient_that_is_not_finite_raises(tmp_path: Path) -> None:
     with pytest.raises(ranks.RankError, match="gradient norm nan"):
-        ranks.run_ranks(1, train_on_nan, cut.config(1, tmp_path))
+        ranks.run_ranks(1, train_on_nan, interview_cut.config(1, tmp_path))
 
 
 def train_on_nan(cfg: interview.TrainConfig) -> None:
     (data, held_out) = interview.toy()
     data.tensors[1][7] = torch.nan
     interview.toy = lambda: (data, held_out)
-    cut.train(cfg)
+    interview_cut.train(cfg)
 
 
 @pytest.mark.parametrize(
@@ -227,14 +231,16 @@ def test_bad_input_ends_in_one_line(
     """Each wrong setting of the one-file trainer is refused in one line that
     says what it must be."""
     given = {"micro_batch_size": 16, **settings}
-    (found,) = ranks.run_ranks(1, refusal, cut.config(1, tmp_path, **given))
+    (found,) = ranks.run_ranks(
+        1, refusal, interview_cut.config(1, tmp_path, **given)
+    )
     assert said in found
     assert "\n" not in found
 
 
 def refusal(cfg: interview.TrainConfig) -> str:
     try:
-        cut.train(cfg)
+        interview_cut.train(cfg)
     except SystemExit as stop:
         return str(stop.code)
     return "accepted"

@@ -31,6 +31,11 @@ probes.means probes.meshes probes.mixtures probes.peak probes.peers
 probes.resumed probes.streams probes.strategies probes.torn probes.watching
 probes.whoami probes.wire rehearse
 """.split()  # noqa: SIM905
+OLD += [
+    f"{package}.{old}"
+    for package, names in lockstep.RENAMED.items()
+    for old in names
+]
 
 
 @pytest.mark.parametrize("old", OLD)

@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.conftest import COVERING, ROOT, SLOW
+from tests.dependency_groups import EXTRAS, GROUPS, PROJECT, brought
 from tests.makefile import make, rules
-from tests.packages import EXTRAS, GROUPS, PROJECT, brought
 
 DECLARED = {
     name or "base": [x for x in needed if not x.startswith("lockstep-handbook")]

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.documented import runs, workflow
+from tests.documented_commands import runs, workflow
 
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted(path.name for path in GITHUB.glob("workflows/*.yml"))

@@ -39,6 +39,115 @@ MOVED = {
     "site.links": "site.verify.links",
     "site.record": "site.verify.record",
 }
+# Modules that kept their package and were renamed for their subject.
+RENAMED = {
+    "bio": {
+        "agreement": "masks_across_ranks",
+        "counts": "global_mean",
+        "derive": "rebuild_data",
+        "design": "design_loop",
+        "mirrors": "chirality",
+        "pool": "distributed_top_k",
+        "rows": "sparse_rows",
+        "salted": "salted_hash",
+    },
+    "exam": {
+        "bench": "sandbox",
+        "names": "env_vars",
+    },
+    "experiments.benchmarks": {
+        "background": "background_saving",
+        "contest": "cpu_time_per_step",
+        "hosted": "observed_trainer",
+        "order": "time_to_first_batch",
+        "parts": "labs_vs_torch",
+        "saving": "checkpoint_cost",
+    },
+    "experiments.demos": {
+        "additions": "reduction_order",
+        "apart": "world_size_drift",
+        "at_scale": "shuffle_and_dedup",
+        "compiled": "torch_compile",
+        "composed": "nd_parallel_grad_sync",
+        "dealing": "sampler_sharding",
+        "divided": "context_parallel_bugs",
+        "experts": "moe_training",
+        "flipped": "checkpoint_bit_flip",
+        "formats": "number_formats",
+        "groups": "process_groups",
+        "handles": "async_collectives",
+        "hunted": "fault_localization",
+        "in_few_bits": "low_precision_training",
+        "interval": "checkpoint_interval",
+        "means": "mean_of_means",
+        "meshes": "device_meshes",
+        "mixtures": "data_mixtures",
+        "orders": "mesh_axis_order",
+        "peak": "peak_memory",
+        "peers": "memory_calculators",
+        "pipelined": "torch_pipelines",
+        "quantized": "fp8_and_fp4",
+        "replicated": "ddp_traffic",
+        "resumed": "loss_after_resume",
+        "runs": "trainer_runs",
+        "scaler": "loss_scaler",
+        "seldom": "local_sgd",
+        "sharded": "fsdp2_traffic",
+        "strategies": "ddp_vs_fsdp2",
+        "streams": "data_streams",
+        "tiled": "tiled_attention",
+        "torn": "torn_checkpoint",
+        "unstable": "training_instability",
+        "watching": "trainer_observer",
+        "wire": "bytes_on_wire",
+    },
+    "experiments.faults": {
+        "draw": "random_faults",
+        "late_leaver": "first_failure_attribution",
+        "leading": "slowest_phase",
+        "mismatch": "shape_mismatch",
+    },
+    "experiments.gpu": {
+        "repeated": "determinism",
+    },
+    "experiments.studies": {
+        "design": "design_loop",
+        "limits": "censored_labels",
+        "screens": "screening_metrics",
+        "sparse": "sparse_labels",
+    },
+    "grading": {
+        "patience": "hang_budget",
+    },
+    "parallel": {
+        "owners": "sharded_muon",
+    },
+    "practice": {
+        "core": "core_questions",
+    },
+    "rl": {
+        "versions": "weight_versions",
+    },
+    "site.build": {
+        "findable": "search_metadata",
+        "kept": "build_cache",
+        "policy": "content_security_policy",
+    },
+    "site.pages": {
+        "checked": "torch_claims",
+        "origins": "number_origins",
+        "predicted": "published_runs",
+        "proofs": "proof_marks",
+    },
+    "site.verify": {
+        "proven": "passed_proofs",
+    },
+}
+MOVED |= {
+    f"{package}.{old}": f"{package}.{new}"
+    for package, names in RENAMED.items()
+    for old, new in names.items()
+}
 
 
 class Moved(MetaPathFinder):

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.bio import batches
 from lockstep.bio.batches import TokenBatches, attends, lay, pad, padding
-from lockstep.bio.counts import everywhere, part_of_mean
+from lockstep.bio.global_mean import everywhere, part_of_mean
 from lockstep.experiments.studies import batching, packing
 from lockstep.trainer.process import joined
 from tests import ranks

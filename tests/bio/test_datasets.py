@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from lockstep.bio import datasets, derive
+from lockstep.bio import datasets, rebuild_data
 from lockstep.bio.datasets import cards, checked, chembl, file_of
 
 
@@ -58,7 +58,9 @@ def test_the_matrix_is_sparse_and_each_column_has_its_molecules() -> None:
     assert len(set(assays.smiles)) == len(assays.smiles) == 35_633
     assert filled.sum() == 39_416
     assert filled.any(axis=1).sum() == 31_038
-    assert not [t for t in assays.targets if t.split("_")[0] in derive.OPIOID]
+    assert not [
+        t for t in assays.targets if t.split("_")[0] in rebuild_data.OPIOID
+    ]
     smiles, values = assays.of("CHEMBL204_Ki")
     assert len(smiles) == len(values) == filled[:, 4].sum() == 2754
     kinds = [target.split("_")[1] for target in assays.targets]
@@ -82,7 +84,9 @@ def test_tables_become_one(tmp_path) -> None:
             for name in [*names, "CHEMBL233"]:
                 (file,) = root.glob(f"{name}*")
                 package.add(file, f"x/benchmark_data/{file.name}")
-    one, other = (derive.chembl(tmp_path / f"{n}.tar.gz") for n in ("AB", "BA"))
+    one, other = (
+        rebuild_data.chembl(tmp_path / f"{n}.tar.gz") for n in ("AB", "BA")
+    )
     assert one == other
     assert gzip.decompress(one).decode().splitlines() == [
         "smiles,A_EC50,B_Ki",
@@ -100,6 +104,6 @@ def test_counterions_are_chembls(tmp_path) -> None:
     assert found["Besylate"] == "OS(=O)(=O)c1ccccc1"
     path = tmp_path / "a.whl"
     with zipfile.ZipFile(path, "w") as package:
-        package.writestr(f"{derive.LISTS}/salts.smi", "Salt\tCl\n\n")
-        package.writestr(f"{derive.LISTS}/solvents.smi", "WET\tO\n")
-    assert derive.counterions(path) == b"WET\tO\nSalt\tCl\n"
+        package.writestr(f"{rebuild_data.LISTS}/salts.smi", "Salt\tCl\n\n")
+        package.writestr(f"{rebuild_data.LISTS}/solvents.smi", "WET\tO\n")
+    assert rebuild_data.counterions(path) == b"WET\tO\nSalt\tCl\n"

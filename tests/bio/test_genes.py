@@ -15,7 +15,7 @@ from lockstep.bio.genes import (
     top,
     variable,
 )
-from lockstep.bio.rows import synthetic
+from lockstep.bio.sparse_rows import synthetic
 from lockstep.trainer.process import joined
 from tests import ranks
 

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from scipy.stats import ortho_group
 from torch import Tensor, nn
 
-from lockstep.bio import mirrors
+from lockstep.bio import chirality
 from lockstep.bio.datasets import Assays
 from lockstep.bio.geometry import (
     EGNN,
@@ -35,12 +35,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def molecule() -> Chem.Mol:
-    return mirrors.conformer(mirrors.IBUPROFEN)
+    return chirality.conformer(chirality.IBUPROFEN)
 
 
 @pytest.fixture(scope="module")
 def given(molecule: Chem.Mol) -> tuple[Tensor, Tensor]:
-    return mirrors.atoms(molecule)
+    return chirality.atoms(molecule)
 
 
 def errors(layer: Any, given: tuple[Tensor, Tensor]) -> dict[str, float]:
@@ -49,7 +49,7 @@ def errors(layer: Any, given: tuple[Tensor, Tensor]) -> dict[str, float]:
 
 @pytest.mark.parametrize("kind", [EGNN, ChiralEGNN])
 def test_both_layers_turn_with_the_molecule(kind: Any, given: Any) -> None:
-    found = errors(mirrors.made(kind), given)
+    found = errors(chirality.made(kind), given)
     assert found["translation"] < 1e-12
     assert found["rotation"] < 1e-12
     assert found["permutation"] < 1e-12
@@ -72,7 +72,7 @@ def by_hand(layer: EGNN, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def test_an_egnn_is_equations_3_to_6() -> None:
-    layer = mirrors.made(EGNN)
+    layer = chirality.made(EGNN)
     h, x = torch.randn(5, 8).double(), torch.randn(5, 3).double()
     for one, other in zip(layer(h, x), by_hand(layer, h, x), strict=True):
         assert (one - other).abs().max() < 1e-12
@@ -86,7 +86,7 @@ def test_the_mirrored_conformer_is_the_other_enantiomer(
 ) -> None:
     """RDKit labels a conformer S, and R once its coordinates are mirrored."""
     here, there = (
-        mirrors.handedness(molecule, given[1] @ matrix)
+        chirality.handedness(molecule, given[1] @ matrix)
         for matrix in (torch.eye(3).double(), FLIP)
     )
     assert [label for _, label in here] == ["S"]
@@ -95,14 +95,14 @@ def test_the_mirrored_conformer_is_the_other_enantiomer(
 
 def test_an_egnn_gives_both_enantiomers_the_same(given: Any) -> None:
     h, x = given
-    layer = mirrors.made(EGNN)
+    layer = chirality.made(EGNN)
     assert errors(layer, given)["mirror"] < 1e-12
     one, other = (layer(h, there)[0] for there in (x, x @ FLIP))
     assert (one - other).abs().max() / one.abs().max() < 1e-12
 
 
 def test_a_chiral_layer_does_not(given: Any) -> None:
-    assert errors(mirrors.made(ChiralEGNN), given)["mirror"] > 0.1
+    assert errors(chirality.made(ChiralEGNN), given)["mirror"] > 0.1
 
 
 def learned(kind: Any, h: Tensor, x: Tensor) -> float:
@@ -144,7 +144,7 @@ def test_the_cross_product_is_e3nns() -> None:
 
 def test_a_layers_volume_is_e3nns_pseudoscalar(given: Any) -> None:
     h, x = given
-    layer = mirrors.made(ChiralEGNN)
+    layer = chirality.made(ChiralEGNN)
 
     def volume(x: Tensor) -> Tensor:
         u, v, w = layer.vectors(h, x).unbind(1)
@@ -166,7 +166,7 @@ def test_e3nns_own_check_says_the_same(
 ) -> None:
     """e3nn's `equivariance_error` accepts and rejects the same layers, with and
     without mirror images, as our own check does."""
-    layer = mirrors.made(kind)
+    layer = chirality.made(kind)
     torch.manual_seed(1)
     found = e3nn.equivariance_error(
         lambda h, x: layer(h.double(), x.double()),
@@ -186,7 +186,7 @@ def test_e3nns_own_check_says_the_same(
 def test_a_bug_that_centered_molecules_hide(given: Any) -> None:
     """All three are at rounding for a right layer; the bug passes two."""
     for name, kind in (("right", EGNN), ("anchored", Anchored)):
-        turned, recentered, moved = mirrors.free(mirrors.made(kind), *given)
+        turned, recentered, moved = chirality.free(chirality.made(kind), *given)
         assert turned < 1e-12
         assert recentered < 1e-12
         assert (moved > 0.5) == (name == "anchored")
@@ -196,7 +196,7 @@ def test_rdkits_conformers_are_centered(given: Any) -> None:
     """To a tenth of a bond's length, over several seeds; a crop is not."""
     off = []
     for seed in range(5):
-        x = mirrors.atoms(mirrors.conformer(mirrors.IBUPROFEN, seed))[1]
+        x = chirality.atoms(chirality.conformer(chirality.IBUPROFEN, seed))[1]
         off.append(float(x.mean(0).norm()))
     assert max(off) < 0.3
     assert float(given[1][:8].mean(0).norm()) > 1
@@ -204,7 +204,7 @@ def test_rdkits_conformers_are_centered(given: Any) -> None:
 
 def forgets(kind: str) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """A layer with one thing wrong."""
-    layer = mirrors.made(EGNN)
+    layer = chirality.made(EGNN)
 
     def broken(h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         features, positions = layer(h, x)
@@ -229,10 +229,10 @@ def test_the_check_finds_what_is_broken(kind: str, given: Any) -> None:
 
 
 def test_the_error_grows_as_the_format_and_the_distance_say(given: Any) -> None:
-    layer = mirrors.made(ChiralEGNN)
+    layer = chirality.made(ChiralEGNN)
     found = {
-        mode: [mirrors.off(layer, mode, *given, far) for far in (0, 1000)]
-        for mode in mirrors.MODES
+        mode: [chirality.off(layer, mode, *given, far) for far in (0, 1000)]
+        for mode in chirality.MODES
     }
     near = [
         found[mode][0] for mode in ("fp64", "fp32", "TF32 products", "bf16")
@@ -251,10 +251,11 @@ def test_a_tolerance_for_16_bits_hides_a_bug_that_64_show(given: Any) -> None:
     one in float64. In bfloat16 the two errors differ by less than a factor of
     two."""
     right, wrong = (
-        mirrors.made(kind) for kind in (ChiralEGNN, lambda: Anchored(leak=1e-3))
+        chirality.made(kind)
+        for kind in (ChiralEGNN, lambda: Anchored(leak=1e-3))
     )
     both = {
-        mode: [mirrors.off(one, mode, *given, 10) for one in (right, wrong)]
+        mode: [chirality.off(one, mode, *given, 10) for one in (right, wrong)]
         for mode in ("fp64", "bf16")
     }
     assert both["fp64"][1] > 1e9 * both["fp64"][0]
@@ -277,7 +278,7 @@ def test_tf32_has_ten_bits_behind_the_first() -> None:
 
 def test_rotations_are_scipys_and_no_mirrors() -> None:
     found = rotations(0, 0, np.arange(2000)).numpy()
-    assert mirrors.mirrors_among(found) == 0
+    assert chirality.mirrors_among(found) == 0
     back = Rotation.from_matrix(found).as_matrix()
     assert np.abs(back - found).max() < 1e-12
     # Uniform: the mean of a column is 0, and of its squares a third.
@@ -299,10 +300,10 @@ def test_half_of_all_orthogonal_matrices_turn_s_into_r(
     """Of 1,000 random orthogonal matrices about half have determinant −1, and
     each of those turns an S molecule into R."""
     drawn = ortho_group.rvs(3, size=1000, random_state=0)
-    assert 450 < mirrors.mirrors_among(drawn) < 550
+    assert 450 < chirality.mirrors_among(drawn) < 550
     for matrix in drawn[:6]:
         turned = given[1] @ torch.from_numpy(matrix).T
-        ((_, label),) = mirrors.handedness(molecule, turned)
+        ((_, label),) = chirality.handedness(molecule, turned)
         assert label == ("R" if np.linalg.det(matrix) < 0 else "S")
 
 
@@ -339,16 +340,16 @@ def test_a_census_of_mirror_images() -> None:
     smiles += ["O[C@H](C)[C@H](C)F", "O[C@H](C)[C@@H](C)F"]  # no mirror images
     values = np.full((6, 2), np.nan, "f4")
     values[0, 0] = values[1, 1] = 1
-    found = mirrors.census(Assays(smiles, ["a", "b"], values))
+    found = chirality.census(Assays(smiles, ["a", "b"], values))
     assert list(found.values()) == [6, 5, 1, 0]
     values[1, 0] = 2
-    again = mirrors.census(Assays(smiles, ["a", "b"], values))
+    again = chirality.census(Assays(smiles, ["a", "b"], values))
     assert again["measured on one target"] == 1
 
 
 def test_what_rdkit_cannot_place_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot read the SMILES 'C1CC'"):
-        mirrors.conformer("C1CC")
+        chirality.conformer("C1CC")
 
 
 def test_no_assay_of_ours_tells_mirror_images_apart(
@@ -356,7 +357,7 @@ def test_no_assay_of_ours_tells_mirror_images_apart(
 ) -> None:
     """Of 11,908 molecules with a stereocenter, six pairs are mirror images of
     each other, and no pair was measured on one target."""
-    mirrors.main()
+    chirality.main()
     said = capsys.readouterr().out
     *_, chiral, pairs, both = said.splitlines()
     assert chiral == "11,908 with a stereocenter"

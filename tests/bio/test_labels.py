@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 
 from lockstep.bio.labels import AssayHeads, in_use, masked_loss, task_weights
-from lockstep.experiments.studies import chemprop_step, sparse
+from lockstep.experiments.studies import chemprop_step, sparse_labels
 from lockstep.trainer.process import joined
 from tests import ranks
 
@@ -109,9 +109,9 @@ def test_ranks_find_the_gradient_of_one_process(
 
 
 def test_the_mean_of_own_means_is_off_and_worse_the_thinner() -> None:
-    dense = sparse.compare(sparse.at_random, 2, 1.0, steps=12)
-    thin = sparse.compare(sparse.at_random, 2, 0.1, steps=12)
-    apart = sparse.compare(sparse.by_assay, 2, 1.0, steps=12)
+    dense = sparse_labels.compare(sparse_labels.at_random, 2, 1.0, steps=12)
+    thin = sparse_labels.compare(sparse_labels.at_random, 2, 0.1, steps=12)
+    apart = sparse_labels.compare(sparse_labels.by_assay, 2, 1.0, steps=12)
     assert 0.02 < dense.error < 0.15
     assert apart.error > 1.5 * dense.error
     assert thin.error > 2 * dense.error
@@ -120,12 +120,12 @@ def test_the_mean_of_own_means_is_off_and_worse_the_thinner() -> None:
 
 
 def test_which_labels_are_left_is_a_function_of_the_cell() -> None:
-    full, thin = sparse.values(), sparse.values(0.1)
+    full, thin = sparse_labels.values(), sparse_labels.values(0.1)
     left = ~thin.isnan()
     assert torch.equal(full[left], thin[left])
     share = left.sum() / (~full.isnan()).sum()
     assert share == pytest.approx(0.1, rel=0.05)
-    one = sparse.by_assay(0, 2)
+    one = sparse_labels.by_assay(0, 2)
     tasks = [set(in_use(full[rows][:, :13])) for rows in one]
     assert tasks[0]
     assert not tasks[1]  # rank 1 reads the other files
@@ -135,7 +135,7 @@ def test_a_batchs_own_counts_optimize_another_mean() -> None:
     """Weighting tasks by the counts of each batch leads more than three times
     further from the intended optimum than weighting them once for the data
     set."""
-    found = sparse.objectives(molecules=600)
+    found = sparse_labels.objectives(molecules=600)
     assert found["all labels alike"] > 0.3
     assert found["task_weights"] < 0.1
     assert found["batch_means"] > 3 * found["task_weights"]
@@ -145,7 +145,7 @@ def test_an_empty_mask_is_nan_in_loss_and_gradient() -> None:
     """A masked mean over no labels has NaN as loss and as gradient. Picked by
     an index instead, the loss is NaN and the gradient is zero."""
     predicted = torch.ones(2, 1, requires_grad=True)
-    loss = sparse.own_mean(predicted, torch.full((2, 1), NAN))
+    loss = sparse_labels.own_mean(predicted, torch.full((2, 1), NAN))
     loss.backward()
     assert loss.isnan()
     assert predicted.grad is not None

@@ -21,7 +21,7 @@ from lockstep.bio.metrics import (
     pr_auc,
     roc_auc,
 )
-from lockstep.experiments.studies import screens
+from lockstep.experiments.studies import screening_metrics
 from lockstep.trainer.process import joined
 from tests import ranks
 
@@ -184,10 +184,10 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says() -> None:
 def test_an_equal_roc_auc_hides_the_top() -> None:
     """Two screens have the same ROC-AUC. In the top 1 % one has 14 times as
     many actives as the other, and 50 times its PR-AUC."""
-    rows = screens.rows()
+    rows = screening_metrics.rows()
     one, other, constant = rows["a"], rows["b"], rows["constant"]
     assert one[0] == pytest.approx(other[0], abs=5e-4)  # ROC-AUC
-    actives, _ = screens.screen()
+    actives, _ = screening_metrics.screen()
     top = actives.sum() * 0.01  # of an enrichment of 1, in actives
     assert one[3] * top == pytest.approx(14)  # EF1%
     assert other[3] * top == pytest.approx(1)
@@ -196,18 +196,20 @@ def test_an_equal_roc_auc_hides_the_top() -> None:
 
 
 def test_a_constant_score_is_perfect_in_the_order_of_the_file() -> None:
-    assert screens.listed_first() == pytest.approx(1, abs=1e-9)
-    actives, _ = screens.screen()
+    assert screening_metrics.listed_first() == pytest.approx(1, abs=1e-9)
+    actives, _ = screening_metrics.screen()
     assert bedroc(actives, np.zeros(len(actives))) < 0.06
 
 
 def test_the_mean_of_ranks_scores_is_another_number() -> None:
-    actives, scores = screens.screen()
+    actives, scores = screening_metrics.screen()
     given = scores["b"]
     truth = pr_auc(actives, given)
-    assert screens.mean_by_rank(actives, given, 1) == pytest.approx(truth)
-    as_zero = screens.mean_by_rank(actives, given, 64)
-    left_out = screens.mean_by_rank(actives, given, 64, np.nan)
+    assert screening_metrics.mean_by_rank(actives, given, 1) == pytest.approx(
+        truth
+    )
+    as_zero = screening_metrics.mean_by_rank(actives, given, 64)
+    left_out = screening_metrics.mean_by_rank(actives, given, 64, np.nan)
     assert left_out > as_zero > 4 * truth
     assert left_out > 10 * truth
 
@@ -216,9 +218,11 @@ def test_the_study_prints_its_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        screens, "interval", lambda *args, times: metrics.interval(*args, 3)
+        screening_metrics,
+        "interval",
+        lambda *args, times: metrics.interval(*args, 3),
     )
-    screens.main()
+    screening_metrics.main()
     assert "EF1% of a" in capsys.readouterr().out
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockstep.bio.agreement import proteins
+from lockstep.bio.masks_across_ranks import proteins
 from lockstep.bio.protein_lm import (
     Place,
     ProteinLM,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
-from lockstep.bio import salted, splits
+from lockstep.bio import salted_hash, splits
 from lockstep.bio.datasets import chembl, nci
 from lockstep.bio.molecules import read
 from lockstep.bio.splits import (
@@ -71,20 +71,20 @@ def test_salted_hashes_make_ranks_disagree_and_forks_hide_it() -> None:
     """Two new processes that split by Python's `hash` disagree about most of
     the test set. Two forks of one parent agree, and so hide it."""
     groups = scaffolds()
-    mine, other = salted.on_new_processes(groups, ["random"] * 2)
-    expected = salted.keyed(groups)
+    mine, other = salted_hash.on_new_processes(groups, ["random"] * 2)
+    expected = salted_hash.keyed(groups)
     assert mine["keyed"] == other["keyed"] == expected
-    leaks = salted.trained_elsewhere(mine["salted"], other["salted"])
+    leaks = salted_hash.trained_elsewhere(mine["salted"], other["salted"])
     # By chance four in five: rank 1's test set has nothing to do with rank 0's.
     assert leaks > 0.5 * len(mine["salted"])
-    forks = ranks.run_ranks(2, salted.salted, groups)
+    forks = ranks.run_ranks(2, salted_hash.salted, groups)
     assert forks[0] == forks[1]  # both have the salt of one parent
 
 
 def test_what_is_printed_of_salted_ranks(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(salted, "by_scaffold", lambda _: scaffolds())
-    monkeypatch.setattr(salted.sys, "argv", ["salted"])
-    salted.main()
+    monkeypatch.setattr(salted_hash, "by_scaffold", lambda _: scaffolds())
+    monkeypatch.setattr(salted_hash.sys, "argv", ["salted"])
+    salted_hash.main()
     *_, salt, key = capsys.readouterr().out.splitlines()
     assert int(salt.split()[-1]) > 30
     assert int(key.split()[-1]) == 0
@@ -93,12 +93,14 @@ def test_what_is_printed_of_salted_ranks(monkeypatch, capsys) -> None:
 def test_a_process_prints_its_own_test_rows(monkeypatch, capsys) -> None:
     import io
 
-    monkeypatch.setattr(salted.sys, "argv", ["salted", "-"])
-    monkeypatch.setattr(salted.sys, "stdin", io.StringIO('["a", "b", "c"]'))
-    salted.main()
+    monkeypatch.setattr(salted_hash.sys, "argv", ["salted", "-"])
+    monkeypatch.setattr(
+        salted_hash.sys, "stdin", io.StringIO('["a", "b", "c"]')
+    )
+    salted_hash.main()
     found = json.loads(capsys.readouterr().out)
-    assert found["keyed"] == salted.keyed(["a", "b", "c"])
-    assert found["salted"] == salted.salted(["a", "b", "c"])
+    assert found["keyed"] == salted_hash.keyed(["a", "b", "c"])
+    assert found["salted"] == salted_hash.salted(["a", "b", "c"])
 
 
 @pytest.mark.parametrize("way", [by_molecule, by_scaffold])

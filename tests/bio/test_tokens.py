@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from lockstep.bio import agreement, derive
+from lockstep.bio import masks_across_ranks, rebuild_data
 from lockstep.bio.datasets import families, proteome
 from lockstep.bio.protein_lm import Place, Settings, batches, dropped
 from lockstep.bio.tokens import (
@@ -53,8 +53,8 @@ def test_whole_determined_and_different_proteins_are_derived(tmp_path) -> None:
         for name, partial, sequence in genes
     )
     with zipfile.ZipFile(tmp_path / "a.whl", "w") as package:
-        package.writestr(derive.GENOME, text)
-    made = gzip.decompress(derive.proteome(tmp_path / "a.whl")).decode()
+        package.writestr(rebuild_data.GENOME, text)
+    made = gzip.decompress(rebuild_data.proteome(tmp_path / "a.whl")).decode()
     first = "A_1" if one < one[5:] else "B_3"
     assert list(csv.reader(io.StringIO(made))) == [
         ["gene", "family", "sequence"],
@@ -94,7 +94,7 @@ def test_a_crop_may_begin_anywhere_it_fits() -> None:
 
 # --8<-- [start:masks]
 def test_context_ranks_cut_one_mask_and_data_ranks_draw_others() -> None:
-    proteins = agreement.proteins()
+    proteins = masks_across_ranks.proteins()
     (one,) = (next(batches(proteins, SMALL, Place())),)
     mesh = [next(batches(proteins, SMALL, at)) for at in MESH]
     for d in range(2):
@@ -123,8 +123,10 @@ def test_context_ranks_drop_their_own_positions_of_one_draw() -> None:
 
 
 def test_what_each_way_to_draw_does(capsys) -> None:
-    agreement.main()
-    generator, seed, sample = (agreement.found(way) for way in agreement.WAYS)
+    masks_across_ranks.main()
+    generator, seed, sample = (
+        masks_across_ranks.found(way) for way in masks_across_ranks.WAYS
+    )
     assert generator["fit"] < 0.05
     assert generator["shown"] == pytest.approx(0.865, abs=0.01)
     assert seed["twice"] == 1

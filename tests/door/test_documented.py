@@ -1,7 +1,7 @@
 """README's and CONTRIBUTING's commands, as printed, where nothing else was run.
 
 A newcomer follows README from its top: `make install`, then each command in the
-order of the page. `tests/test_documented.py` says who runs the others.
+order of the page. `tests/test_documented_commands.py` says who runs the others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import daily
-from tests.documented import filled, of_the_door
+from tests.documented_commands import filled, of_the_door
 from tests.door.newcomer import Newcomer
 
 pytestmark = pytest.mark.xdist_group("documented")

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from tests import documented
+from tests import documented_commands
 from tests.door.newcomer import Newcomer
 
 pytestmark = pytest.mark.xdist_group("site")
@@ -201,7 +201,9 @@ def test_sigterm_ends_all_of_it(newcomer: Newcomer, clone: Path) -> None:
 
 def runs(job: str) -> list[str]:
     """What a job of the workflow runs, in order."""
-    return documented.runs(documented.workflow("ci.yml")["jobs"][job])
+    return documented_commands.runs(
+        documented_commands.workflow("ci.yml")["jobs"][job]
+    )
 
 
 def test_the_building_job_builds_the_site(
@@ -212,7 +214,7 @@ def test_the_building_job_builds_the_site(
     for command in runs("build"):
         said = newcomer.must(command, clone, SITE_URL=address)
         assert not NOISE.search(said), said
-    steps = documented.workflow("ci.yml")["jobs"]["build"]["steps"]
+    steps = documented_commands.workflow("ci.yml")["jobs"]["build"]["steps"]
     [upload] = [x for x in steps if "upload-pages" in x.get("uses", "")]
     site = clone / upload["with"]["path"]
     home = (site / "index.html").read_text("utf-8")

@@ -23,7 +23,7 @@ def test_the_solution_gets_full_marks(drill: Drill) -> None:
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
 def test_a_solution_in_another_style_gets_full_marks(drill: Drill) -> None:
-    name = f"second_{drill.number}{drill.solution.suffix}"
+    name = f"alternative_{drill.number}{drill.solution.suffix}"
     report = drill.graded(Path(__file__).with_name(name), seconds=SECONDS)
     assert [c for c in report.criteria if c.status != "passed"] == []
     assert report.score == 100

@@ -8,7 +8,7 @@ import pytest
 
 from lockstep.cli import main
 from lockstep.drills import Drill, drills
-from tests.grading.mistakes import (
+from tests.grading.wrong_answers import (
     Wrong,
     assert_costs,
     assert_each_criterion_has_its_mistake,

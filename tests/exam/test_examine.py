@@ -15,10 +15,10 @@ from lockstep.cli import main
 from lockstep.exam import examine as examining
 from lockstep.exam import pytest_plugin, report
 from lockstep.exam.adapter import Adapter, AdapterError, Launch
-from lockstep.exam.bench import Bench, ExamError
 from lockstep.exam.cures import CURE_OF, CURES
 from lockstep.exam.examine import Exam, examine, settle
 from lockstep.exam.questions import BY_ID, FORMER, QUESTIONS, Result, Verdict
+from lockstep.exam.sandbox import ExamError, Sandbox
 from lockstep.exam.scenarios import (
     ASPECTS,
     SCENARIOS,
@@ -49,9 +49,9 @@ def scenario(*tries: dict[str, Verdict]) -> tuple[Scenario, list[int]]:
     it was tried."""
     count: list[int] = []
 
-    def run(bench: Bench) -> dict[str, Verdict]:
-        bench.begin()
-        bench.steps.append("something was done")
+    def run(sandbox: Sandbox) -> dict[str, Verdict]:
+        sandbox.begin()
+        sandbox.steps.append("something was done")
         count.append(1)
         return tries[min(len(count), len(tries)) - 1]
 
@@ -131,10 +131,10 @@ def test_what_cannot_be_tried_again_is_not_forgotten(
     lost, and what had passed has passed."""
     once, count = scenario({"kill": failed("bad"), "order": passed()})
 
-    def breaks(bench: Bench) -> dict[str, Verdict]:
+    def breaks(sandbox: Sandbox) -> dict[str, Verdict]:
         if count:
             raise ExamError("out of memory")
-        return once.run(bench)
+        return once.run(sandbox)
 
     exam = held(monkeypatch, tmp_path, Scenario(lambda _: {}, ()),
                 once._replace(run=breaks))  # fmt: skip
@@ -163,10 +163,10 @@ def test_what_does_not_apply_says_why(
     """A question that the adapter lacks is not asked; an error in a scenario,
     or in the adapter, is no failure."""
 
-    def breaks(_: Bench) -> dict[str, Verdict]:
+    def breaks(_: Sandbox) -> dict[str, Verdict]:
         raise ExamError("it never came up")
 
-    def slips(_: Bench) -> dict[str, Verdict]:
+    def slips(_: Sandbox) -> dict[str, Verdict]:
         raise AdapterError("checkpoints(run_dir) raises")
 
     lacks = {"scaler": "no scaler", "order": "no order"}
@@ -562,7 +562,7 @@ def test_verdicts_are_told_as_they_arrive(
     has no number."""
     told: list[str] = []
 
-    def later(_: Bench) -> dict[str, Verdict]:
+    def later(_: Sandbox) -> dict[str, Verdict]:
         told.extend(capfd.readouterr().err.splitlines())
         return {"hang": passed()}
 
@@ -587,7 +587,7 @@ def test_an_interrupted_exam_prints_what_it_has(
     line that says so, and writes what was asked for; the exit code is that of
     the signal."""
 
-    def ends(_: Bench) -> dict[str, Verdict]:
+    def ends(_: Sandbox) -> dict[str, Verdict]:
         raise KeyboardInterrupt if code == 130 else SystemExit(code)
 
     first, _ = scenario({"kill": failed("bad"), "order": passed()})
@@ -608,8 +608,8 @@ def test_a_batch_that_ranks_can_share(
     can share, and with it epochs have six steps all the same."""
     launches: list[Launch] = []
 
-    def run(bench: Bench) -> dict[str, Verdict]:
-        launches.append(bench.launch)
+    def run(sandbox: Sandbox) -> dict[str, Verdict]:
+        launches.append(sandbox.launch)
         return {"hang": passed()}
 
     command = [*under_way(Scenario(run, ("hang",))), "--ranks", "3"]

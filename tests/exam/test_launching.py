@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from lockstep.exam.adapter import Adapter, Launch
+from lockstep.exam.env_vars import ADDRESS
 from lockstep.exam.launching import (
     ABORTED,
     KEPT,
@@ -30,7 +31,6 @@ from lockstep.exam.launching import (
     Step,
     launching,
 )
-from lockstep.exam.names import ADDRESS
 from lockstep.exam.observe import observe
 
 OBSERVED = """

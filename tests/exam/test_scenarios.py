@@ -11,11 +11,11 @@ import pytest
 
 from lockstep.exam import scenarios
 from lockstep.exam.adapter import Adapter, Launch
-from lockstep.exam.bench import Bench, ExamError
 from lockstep.exam.comparison import differences
 from lockstep.exam.launching import Act, Ended
 from lockstep.exam.lineage import lineage
 from lockstep.exam.questions import Verdict
+from lockstep.exam.sandbox import ExamError, Sandbox
 from lockstep.exam.scenarios import SCENARIOS, WHOLE
 
 from .test_lineage import launched, step
@@ -23,8 +23,8 @@ from .test_lineage import launched, step
 STEPS = 18
 
 
-class Scripted(Bench):
-    """A bench whose launches have been written down before."""
+class Scripted(Sandbox):
+    """A sandbox whose launches have been written down before."""
 
     def __init__(self, folder: Path, *launches: Ended, **lacks: str) -> None:
         def saved(run_dir: Path) -> list[Path]:
@@ -58,10 +58,10 @@ class Scripted(Bench):
         (where / "loader").write_bytes(bytes(10))
 
 
-def ask(question: str, bench: Bench) -> Verdict:
+def ask(question: str, sandbox: Sandbox) -> Verdict:
     """Run the scenario that answers `question`."""
     run = next(s.run for s in SCENARIOS if question in s.questions)
-    return run(bench)[question]
+    return run(sandbox)[question]
 
 
 def went_on(first: int, **other: Any) -> Ended:
@@ -675,10 +675,10 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "run/theirs").touch()
     adapter = Adapter(tmp_path, "a", lambda _: [], lambda _: [], {})
     with pytest.raises(ExamError, match="holds other files"):
-        Bench(adapter, tmp_path, Launch(Path()), 60)
+        Sandbox(adapter, tmp_path, Launch(Path()), 60)
     assert (tmp_path / "run/theirs").exists()
     for _ in range(2):
-        b = Bench(adapter, tmp_path / "exam", Launch(Path()), 60)
+        b = Sandbox(adapter, tmp_path / "exam", Launch(Path()), 60)
         with pytest.raises(ExamError, match="no stopped run"):
             b.begin("stopped")  # nor one of the exam before
         b.begin()
@@ -686,7 +686,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
         assert not (b.folder / "failures").exists()
         b.set_aside("kill-1")
         with pytest.raises(ExamError, match="another exam is being held"):
-            Bench(adapter, tmp_path / "exam", Launch(Path()), 60)
+            Sandbox(adapter, tmp_path / "exam", Launch(Path()), 60)
         del b
 
 

@@ -92,7 +92,7 @@ def test_one_that_saves_after_epochs_is_examined(tmp_path: Path) -> None:
         "two-restarts",
         "scaler",
     )
-    exam = examined(Path(__file__).parent / "by_epochs.py", tmp_path, *only)
+    exam = examined(Path(__file__).parent / "epoch_trainer.py", tmp_path, *only)
     assert {n: r.verdict.answer for n, r in exam.results.items()} == {
         "resumes-latest": "passed",
         "exactly-once": "passed",

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lockstep.exam.adapter import Launch, load
+from lockstep.exam.env_vars import SAMPLES, VARIANT
 from lockstep.exam.examine import examine
-from lockstep.exam.names import SAMPLES, VARIANT
 from lockstep.examples import gpt, gpt_exam, protein_exam
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.model import Task

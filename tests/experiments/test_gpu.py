@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lockstep.experiments.gpu import clock, kernels, repeated, steps, tables
+from lockstep.experiments.gpu import clock, determinism, kernels, steps, tables
 from lockstep.experiments.gpu.__main__ import RESULT, trained
 from lockstep.experiments.gpu.decoder import (
     Block,
@@ -109,7 +109,7 @@ def test_the_stopped_trainer_ends_with_the_same_weights(
 
 def test_bits_that_move_are_counted() -> None:
     turns = iter(range(100))
-    odd = repeated.alike(lambda: torch.tensor(next(turns) % 2), 10)
+    odd = determinism.alike(lambda: torch.tensor(next(turns) % 2), 10)
     assert odd == 0.5
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import lockstep.experiments.peers
 from lockstep.exam.adapter import Adapter, Launch, load
-from lockstep.exam.bench import ExamError
 from lockstep.exam.examine import Exam
 from lockstep.exam.questions import BY_ID, Result, Verdict
 from lockstep.exam.report import Streamed
+from lockstep.exam.sandbox import ExamError
 from lockstep.experiments.peers import __main__ as campaign
 from lockstep.experiments.peers import tables
 from lockstep.experiments.peers.__main__ import changed, without_paths

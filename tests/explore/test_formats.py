@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from lockstep.experiments.demos.quantized import mxfp8, nvfp4, per_tensor
+from lockstep.experiments.demos.fp8_and_fp4 import mxfp8, nvfp4, per_tensor
 from lockstep.experiments.demos.rounding import added_up
 from lockstep.explore import formats
 from lockstep.explore.settings import read

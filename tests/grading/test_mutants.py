@@ -5,7 +5,7 @@ import pytest
 from lockstep.drills import Drill, drills
 from lockstep.grading.mutants import Mutant, MutationError, replaced
 from lockstep.labs import Lab, labs
-from tests.grading.mistakes import wrong_answers
+from tests.grading.wrong_answers import wrong_answers
 
 SOURCE = """\
 import os

@@ -12,7 +12,7 @@ from lockstep.grading.criteria import CannotGradeError, grade
 from lockstep.grading.ranks import PRELOAD, SERVER
 from lockstep.labs import Lab, labs
 from tests.conftest import daily
-from tests.grading.mistakes import (
+from tests.grading.wrong_answers import (
     Wrong,
     assert_costs,
     assert_each_criterion_has_its_mistake,
@@ -49,7 +49,7 @@ def test_the_solution_gets_full_marks(
 )
 def test_another_solution_gets_full_marks(lab: Lab) -> None:
     """A second solution, written differently, gets full marks in each lab."""
-    file = HERE / f"second_{lab.number}.py"
+    file = HERE / f"alternative_{lab.number}.py"
     report = grade(lab.number, lab.grader, file, SECONDS)
     assert [c for c in report.criteria if c.status != "passed"] == []
 

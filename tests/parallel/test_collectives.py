@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lockstep.experiments.demos import wire
+from lockstep.experiments.demos import bytes_on_wire
 from lockstep.parallel import collectives as ours
 from lockstep.planner.questions import ask
 from lockstep.trainer.process import joined
@@ -96,12 +96,18 @@ def sent() -> dict[str, int]:
         others = [torch.empty_like(mine) for _ in parts]
         ours.all_to_all(others, parts)  # connects
         return {
-            "all_reduce": wire.sent(lambda: ours.ring_all_reduce(whole)),
-            "reduce_scatter": wire.sent(
+            "all_reduce": bytes_on_wire.sent(
+                lambda: ours.ring_all_reduce(whole)
+            ),
+            "reduce_scatter": bytes_on_wire.sent(
                 lambda: ours.ring_reduce_scatter(mine, parts)
             ),
-            "all_gather": wire.sent(lambda: ours.ring_all_gather(others, mine)),
-            "all_to_all": wire.sent(lambda: ours.all_to_all(others, parts)),
+            "all_gather": bytes_on_wire.sent(
+                lambda: ours.ring_all_gather(others, mine)
+            ),
+            "all_to_all": bytes_on_wire.sent(
+                lambda: ours.all_to_all(others, parts)
+            ),
         }
 
 

@@ -15,7 +15,7 @@ from torch.distributed.tensor.experimental._context_parallel import (
 )
 from torch.utils.flop_counter import FlopCounterMode
 
-from lockstep.experiments.demos import wire
+from lockstep.experiments.demos import bytes_on_wire
 from lockstep.parallel import context_parallel as ours
 from lockstep.planner.communication import communication
 from lockstep.trainer.process import joined
@@ -167,7 +167,9 @@ def sent(name: str, dtype: torch.dtype) -> int:
         positions = ours.zigzag_positions(LENGTH, me.rank, me.world_size)
         mine = [x[:, :, positions] for x in drawn(LENGTH, dtype)]
         both_passes(BOTH[name], mine, positions)  # connects
-        return wire.sent(lambda: both_passes(BOTH[name], mine, positions))
+        return bytes_on_wire.sent(
+            lambda: both_passes(BOTH[name], mine, positions)
+        )
 
 
 @pytest.mark.parametrize("name", BOTH)

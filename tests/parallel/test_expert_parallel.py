@@ -11,7 +11,7 @@ import torch.distributed._functional_collectives as functional
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.experiments.demos import wire
+from lockstep.experiments.demos import bytes_on_wire
 from lockstep.parallel.expert_parallel import (
     AllToAll,
     ExpertParallel,
@@ -191,7 +191,7 @@ def sent() -> int:
             combine(rows, trip).sum().backward()
 
         act()  # connects
-        return wire.sent(act)
+        return bytes_on_wire.sent(act)
 
 
 def test_bytes_are_as_planned() -> None:

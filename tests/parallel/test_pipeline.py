@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed import pipelining
 
-from lockstep.experiments.demos import wire
+from lockstep.experiments.demos import bytes_on_wire
 from lockstep.labs.lab_06_pipeline import grader
 from lockstep.parallel import pipeline as ours
 from lockstep.planner.communication import PIPELINE
@@ -166,7 +166,7 @@ def sent() -> list[tuple[int, int]]:
             cut = Cut(me, chunks, rows=1 << 11)
             step = cut.ours(name)
             step()  # connects
-            found.append((wire.sent(step), cut.inputs[0].nbytes))
+            found.append((bytes_on_wire.sent(step), cut.inputs[0].nbytes))
         return found
 
 

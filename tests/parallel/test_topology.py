@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from lockstep.experiments.benchmarks import links
-from lockstep.experiments.demos import wire
+from lockstep.experiments.demos import bytes_on_wire
 from lockstep.instruments.traffic import Traffic
 from lockstep.parallel.topology import (
     Axis,
@@ -174,7 +174,7 @@ def summed(nbytes: int) -> dict[str, Any]:
         with Traffic() as traffic:
             hierarchical_all_reduce(tensor, *groups)
         found["calls"] = [(one.op, one.sent) for one in traffic.calls]
-        found["written"] = wire.sent(
+        found["written"] = bytes_on_wire.sent(
             lambda: hierarchical_all_reduce(tensor, *groups)
         )
         return found

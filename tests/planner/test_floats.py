@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from lockstep.experiments.demos.quantized import e2m1
+from lockstep.experiments.demos.fp8_and_fp4 import e2m1
 from lockstep.planner import floats
 from lockstep.planner.floats import E2M1, E4M3, E5M2, FP16, FP32, Format
 

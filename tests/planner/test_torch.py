@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
-from lockstep.experiments.demos.peak import MODES, Classic, again
+from lockstep.experiments.demos.peak_memory import MODES, Classic, again
 from lockstep.planner.activations import BLOCK, activations
 from lockstep.planner.communication import ACTIVATION, REGATHERED
 from lockstep.planner.hardware import HARDWARE

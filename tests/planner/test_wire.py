@@ -28,7 +28,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep.experiments.demos import wire
+from lockstep.experiments.demos import bytes_on_wire
 from lockstep.planner.communication import communication
 from lockstep.planner.models import shape
 from lockstep.trainer.process import joined
@@ -50,14 +50,14 @@ def in_a_group(work: Callable[..., Any], *args: Any) -> Any:
 def test_what_a_collective_sends() -> None:
     """gloo reduces and scatters by an all-reduce, and broadcasts down a tree,
     whose root sends once for every doubling."""
-    found = ranks.run_ranks(RANKS, in_a_group, wire.of_all)
+    found = ranks.run_ranks(RANKS, in_a_group, bytes_on_wire.of_all)
     for op in ("all_reduce", "all_gather", "all_to_all"):
         for rank in found:
-            assert rank[op] == pytest.approx(wire.planned(op), **SLACK)
+            assert rank[op] == pytest.approx(bytes_on_wire.planned(op), **SLACK)
     for rank in found:
-        twice = 2 * wire.planned("reduce_scatter")
+        twice = 2 * bytes_on_wire.planned("reduce_scatter")
         assert rank["reduce_scatter"] == pytest.approx(twice, **SLACK)
-    whole = wire.planned("broadcast")
+    whole = bytes_on_wire.planned("broadcast")
     tree = [2 * whole, whole, 0, 0]
     assert [r["broadcast"] for r in found] == pytest.approx(tree, **SLACK)
 
@@ -94,7 +94,7 @@ def tokens() -> Tensor:
 def second(step: Callable[[], object]) -> int:
     """Bytes that a step sends; the first one also builds buckets."""
     step()
-    return wire.sent(step)
+    return bytes_on_wire.sent(step)
 
 
 def second_step(module: nn.Module) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from lockstep.practice.bank import Admitted
-from lockstep.practice.core import Core
+from lockstep.practice.core_questions import Core
 
 FILE = Path(__file__).with_suffix(".yml")
 CORE_FILE = Path(__file__).with_name("core_specimen.yml")

@@ -16,8 +16,9 @@ from lockstep.practice.bank import (
     admitted,
     ids,
     load,
+    renamed,
 )
-from lockstep.practice.core import CORE, core
+from lockstep.practice.core_questions import CORE, core
 from lockstep.practice.figures import computed, given
 from lockstep.site.pages.evidence import missing
 
@@ -82,6 +83,12 @@ def test_a_question_is_parsed_once(
         one.pushbacks.append(one.pushbacks[0])  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="item assignment"):
         one.scored["staff"] = "Other"  # type: ignore[index]
+
+
+def test_a_renamed_question_is_there_under_its_new_id_alone() -> None:
+    there = {*ids(QUESTIONS), *ids(CORE)}
+    assert {*renamed().values()} <= there
+    assert there.isdisjoint(renamed())
 
 
 def test_no_question_is_both_on_trial_and_admitted() -> None:

@@ -210,6 +210,32 @@ def test_of_two_files_the_later_review_is_taken() -> None:
     assert reviewed == {"a": later, "b": later, "c": NOW}
 
 
+def test_progress_follows_a_renamed_question(tmp_path: Path) -> None:
+    """A file that names the old id is read under the new id. If it has both,
+    the later review counts."""
+    old, new = "six-and-five-again", "distributed-sampler-padding"
+    path, later = tmp_path / "cards.json", NOW + timedelta(days=1)
+    for before, counts in (
+        ({old: kept(NOW)}, NOW),
+        ({old: kept(NOW), new: kept(NOW, later)}, later),
+        ({old: kept(NOW, later), new: kept(NOW)}, later),
+    ):
+        path.write_text(
+            json.dumps(
+                {
+                    "version": 1,
+                    "cards": {
+                        name: one.model_dump(mode="json")
+                        for name, one in before.items()
+                    },
+                }
+            )
+        )
+        known = read(path).cards
+        assert [*known] == [new]
+        assert known[new].last_review == counts
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

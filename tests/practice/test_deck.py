@@ -106,6 +106,18 @@ def test_ids_are_those_of_every_release() -> None:
     assert deck.guid(hang) == "B1&]GzZeK?"
 
 
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("distributed-sampler-padding", "e!E-VELU.a"),  # six-and-five-again
+        ("nccl-timeout", "D3QK2q!]F}"),  # nccl-time-out
+    ],
+)
+def test_renamed_question_keeps_its_note(name: str, known: str) -> None:
+    card = replace(CARDS[0], id=name)
+    assert deck.guid(card) == known
+
+
 def test_what_looks_like_html_is_text(tmp_path: Path) -> None:
     card = replace(CARDS[0], title="a < b & c", front="`<b>` <i>x</i>")
     front = written([card], tmp_path / "deck.txt")[card.id]["Front"]

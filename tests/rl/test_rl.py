@@ -14,7 +14,7 @@ import torch
 from lockstep.rl import __main__ as command
 from lockstep.rl.audit import audit, lineage, ratios, reward
 from lockstep.rl.policy import Policy, begin, extend, surrogate
-from lockstep.rl.roles import by_lag, play
+from lockstep.rl.roles import by_lag, draws, play
 from lockstep.rl.schedule import (
     ROUNDS,
     Prompt,
@@ -23,7 +23,7 @@ from lockstep.rl.schedule import (
     prompt,
     simulate,
 )
-from lockstep.rl.versions import load_verified, publish
+from lockstep.rl.weight_versions import load_verified, publish
 from lockstep.trainer.checkpoint import published, verify
 from lockstep.trainer.config import ConfigError
 from lockstep.trainer.process import joined
@@ -41,6 +41,16 @@ def run(cfg: Run, root: Path, kill_round: int = -1) -> Path:
     root.mkdir(exist_ok=True)
     ranks.run_ranks(cfg.trainers + cfg.samplers, job, cfg, root, kill_round)
     return root
+
+
+def test_runs_of_two_seeds_draw_different_tokens() -> None:
+    """Each answer of each seed has draws of its own."""
+    cases = [(seed, position) for seed in (0, 1) for position in (0, 1)]
+    drawn = {
+        float(torch.rand(1, generator=draws(Run(seed=seed), position)))
+        for seed, position in cases
+    }
+    assert len(drawn) == len(cases)
 
 
 # The schedule

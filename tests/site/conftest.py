@@ -19,12 +19,11 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from lockstep.site.build.addresses import address, redirects
 from lockstep.site.pages.blocks import Block, blocks
 from lockstep.site.verify.execute import untested
 from lockstep.site.verify.warm import WARM
 from tests.conftest import ROOT
-from tests.packages import hiding_all_but
+from tests.dependency_groups import hiding_all_but
 
 SPECIMEN = Path(__file__).parent / "specimen"
 SETTINGS = """\
@@ -147,14 +146,12 @@ class Site(NamedTuple):
 
 @functools.cache
 def _pages(folder: Path) -> dict[str, str]:
-    moved = {folder / address(old) for old in redirects(ROOT / "docs")}
-    found = sorted(folder.rglob("index.html"))
-    found = [path for path in found if path.parent not in moved]
-    names = [path.parent.relative_to(folder).as_posix() for path in found]
-    return {
-        "" if name == "." else f"{name}/": page.read_text("utf-8")
-        for name, page in zip(names, found, strict=True)
-    }
+    found = {}
+    for path in sorted(folder.rglob("index.html")):
+        name, html = path.parent.relative_to(folder), path.read_text("utf-8")
+        if 'http-equiv="refresh"' not in html:  # a former address
+            found["" if name == Path() else f"{name.as_posix()}/"] = html
+    return found
 
 
 class Reader(HTMLParser):

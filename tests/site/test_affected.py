@@ -21,13 +21,19 @@ def of(*paths: str, budget: float = 1e9) -> affected.Affected:
 @pytest.mark.parametrize(
     ("path", "test"),
     [
-        ("code/lockstep/bio/pool.py", "tests/bio/test_pool.py"),
+        (
+            "code/lockstep/bio/distributed_top_k.py",
+            "tests/bio/test_distributed_top_k.py",
+        ),
         (
             "code/lockstep/trainer/extensions/writers/dcp.py",
             "tests/trainer/test_writers.py",
         ),
-        ("tests/bio/test_pool.py", "tests/bio/test_pool.py"),
-        ("tests/cut.py", "tests/test_interview.py"),
+        (
+            "tests/bio/test_distributed_top_k.py",
+            "tests/bio/test_distributed_top_k.py",
+        ),
+        ("tests/interview_cut.py", "tests/test_interview.py"),
         (
             "code/lockstep/labs/lab_b1_split/wrong.py",
             "tests/labs/test_labs.py -k b1",
@@ -37,8 +43,8 @@ def of(*paths: str, budget: float = 1e9) -> affected.Affected:
             "tests/debugging/bugs/test_bugs.py -k 07",
         ),
         (
-            "code/lockstep/practice/questions/five-seeds.yml",
-            "tests/practice/test_bank.py -k five-seeds",
+            "code/lockstep/practice/traps/significance-of-five-seeds.yml",
+            "tests/practice/test_bank.py -k significance-of-five-seeds",
         ),
         ("Makefile", "tests/test_setup.py"),
     ],
@@ -53,10 +59,10 @@ def test_a_page_asks_for_its_blocks() -> None:
 
 
 def test_a_module_asks_for_the_blocks_that_show_it() -> None:
-    [block] = of("code/lockstep/bio/pool.py").blocks
+    [block] = of("code/lockstep/bio/distributed_top_k.py").blocks
     page, _, line = block.partition("::line ")
     shown = (ROOT / page).read_text("utf-8").splitlines()[int(line) :]
-    assert "code/lockstep/bio/pool.py:" in "\n".join(shown[:3])
+    assert "code/lockstep/bio/distributed_top_k.py:" in "\n".join(shown[:3])
 
 
 def test_what_is_deleted_asks_for_nothing() -> None:
@@ -120,12 +126,12 @@ def test_the_command_fails_when_a_test_does(
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(affected.subprocess, "run", run)
     monkeypatch.setattr(affected, "changed_includes", lambda *_: set())
-    assert affected.main(["code/lockstep/bio/pool.py"]) == 1
+    assert affected.main(["code/lockstep/bio/distributed_top_k.py"]) == 1
     assert [call[-1].partition("::")[0] for call in calls] == [
-        "tests/bio/test_pool.py",
+        "tests/bio/test_distributed_top_k.py",
         "docs/biotech/wet-lab-loop.md",
     ]
-    assert "tests/bio/test_pool.py" in capsys.readouterr().out
+    assert "tests/bio/test_distributed_top_k.py" in capsys.readouterr().out
 
 
 PART = """\

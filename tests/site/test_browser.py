@@ -48,7 +48,7 @@ SAMPLE = {
     "practice/labs/lab-09-interview-scenarios/",
     "practice/mock-interview/",
     "practice/questions/",
-    "practice/questions/five-seeds/",
+    "practice/questions/significance-of-five-seeds/",
     "reference/api/",
     "reference/api/trainer/step/",
     "reference/glossary/",
@@ -61,7 +61,7 @@ DARK = {  # those of them with colors of their own
     "performance/profiling/",
     "plain/",
     "planner/",
-    "practice/questions/five-seeds/",
+    "practice/questions/significance-of-five-seeds/",
 }
 whole = pytest.mark.parametrize(
     "whole",
@@ -462,12 +462,27 @@ def test_without_scripts_every_page_can_be_read(
         expect(tabs.nth(1)).to_be_hidden()
         page.locator(".tabbed-labels label").nth(1).click()
         expect(tabs.nth(1)).to_be_visible()
-        page.get_by_role("link", name="Handbook").first.click()
-        expect(page).to_have_url(site.address + "handbook/")
+        page.get_by_role("link", name="Learn", exact=True).first.click()
+        expect(page).to_have_url(site.address + "concepts/")
         page.set_viewport_size(PHONE)
         page.locator("label[for=__drawer]:visible").first.click()
         drawer = page.locator(".md-sidebar--primary")
-        expect(drawer.get_by_role("link", name="Home")).to_be_in_viewport()
+        expect(drawer.get_by_role("link", name="Practice")).to_be_in_viewport()
+
+
+def test_a_core_draws_its_picture_on_the_first_screen(
+    browser: Browser, site: Site
+) -> None:
+    """On a laptop, the picture of each core begins above y = 900."""
+    cores = [x for x, html in site.pages().items() if "reading-time" in html]
+    assert cores
+    with Visit(browser, site, viewport={"width": 1440, "height": 900}) as visit:
+        for address in cores:
+            page = visit.open(address)
+            picture = page.locator("article :is(.chart, .explore) svg:visible")
+            box = picture.first.bounding_box()
+            assert box, address
+            assert box["y"] <= 900, address
 
 
 # What a reader would miss: nothing but what a click unfolds, what is marked as

@@ -264,6 +264,20 @@ def test_a_sharded_step_draws_what_is_whole_at_its_peak(width: int) -> None:
         assert gathered[0] == computing[0]
 
 
+def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
+    """Three steps of four samples, dealt by turns; the last job has four ranks
+    for one step and two from then on."""
+    samples, *jobs = [row[1:] for row in table("one-order")]
+    assert len({*samples[:8], *samples[8:10]}) == 10  # an epoch of ten
+    dealt = [[int(rank.removeprefix("rank ")) for rank in job] for job in jobs]
+    assert dealt == [
+        [0] * 12,
+        [0, 1] * 6,
+        [0, 1, 2, 3] * 3,
+        [0, 1, 2, 3] + [0, 1] * 4,
+    ]
+
+
 def test_the_bubble_is_that_of_the_schedules_papers() -> None:
     rows = {row[0]: row[1:] for row in table("bubble")}
     assert rows["8"] == [

@@ -105,6 +105,7 @@ def bundle(questions: list[dict[str, Any]]) -> dict[str, Any]:
         line["links"] = [site_address(link) for link in line["links"]]
     named = {
         "topics": TOPICS,
+        "renamed": {"octets": "bytes"},
         "levels": RUBRIC.levels,
         "stages": [stage.model_dump() for stage in RUBRIC.stages],
         "lines": lines,
@@ -544,6 +545,34 @@ def test_a_bad_file_is_refused_by_name_and_changes_nothing(
             assert line.startswith("bad <i>.json is refused: "), text
             assert line.endswith(". Nothing has changed."), text
             assert kept(page) == before, text
+
+
+def test_progress_follows_a_renamed_question(
+    browser: Browser,  # noqa: F811
+    site: Site,
+) -> None:
+    """A card that this browser or an imported file keeps under the old id of a
+    question counts as the question's card."""
+    with visiting(browser, site) as visit:
+        page = visit.page
+        card = next(iter(grade_three(page).values()))
+        old = {"version": 1, "cards": {"octets": card}}
+        page.evaluate(
+            "(state) => localStorage.setItem('lockstep.cards', state)",
+            json.dumps({**old, "undo": None, "filter": {}}),
+        )
+        page.reload()
+        expect(page.locator(".practice-counts")).to_contain_text("1 later")
+        assert kept(page)["cards"] == {"bytes": card}
+        import_text(page, json.dumps(reviewed_later(old)))
+        expect(said(page)).to_contain_text("1 of 1 cards are newer")
+        assert [*kept(page)["cards"]] == ["bytes"]
+
+
+def reviewed_later(file: Any) -> Any:
+    """The same file with its only card reviewed a day later."""
+    card = file["cards"]["octets"] | {"last_review": "2026-11-24T09:00Z"}
+    return file | {"cards": {"octets": card}}
 
 
 def test_progress_stays_when_the_bank_changes(

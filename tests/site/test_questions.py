@@ -78,14 +78,14 @@ def repository(
     copy_repository(root, nav)
     shutil.copytree(ROOT / "docs" / "recorded", root / "docs" / "recorded")
     practice = root / "code" / "lockstep" / "practice"
-    for folder, file in (("questions", FILE), ("core", CORE_FILE)):
+    for folder, file in (("traps", FILE), ("core_questions", CORE_FILE)):
         shutil.rmtree(practice / folder, ignore_errors=True)
         (practice / folder).mkdir()
         shutil.copy(file, practice / folder / f"{written(file)['id']}.yml")
     other = written(
         id="a-second", level="staff", title="Another", weak__why="No."
     )
-    path = practice / "questions" / "a-second.yml"
+    path = practice / "traps" / "a-second.yml"
     path.write_text(yaml.safe_dump(other))
     return root
 
@@ -147,7 +147,7 @@ def test_all_that_a_question_has_is_on_its_page(bank: Site) -> None:
     assert any(x.startswith("../../../planner/?ask=memory&") for x in links)
     assert any(x.endswith("/tests/practice/test_bank.py") for x in links)
     assert any(
-        x.endswith("/lockstep/experiments/benchmarks/background.json")
+        x.endswith("/lockstep/experiments/benchmarks/background_saving.json")
         for x in links
     )
 
@@ -423,7 +423,7 @@ def test_it_is_accessible_and_fits_a_phone(
 def test_a_question_with_a_fault_stops_the_build_in_a_line(
     repository: Path,
 ) -> None:
-    home = repository / "code" / "lockstep" / "practice" / "questions"
+    home = repository / "code" / "lockstep" / "practice" / "traps"
     bad = home / "bad.yml"
     bad.write_text(yaml.safe_dump(written(id="bad", say="It holds 32 GB.")))
     result = run("mkdocs", "build", "--strict", cwd=repository)
@@ -448,7 +448,7 @@ def test_only_the_page_of_a_changed_question_is_written_anew(
         }
 
     assert rebuilt() == set()
-    home = repository / "code" / "lockstep" / "practice" / "questions"
+    home = repository / "code" / "lockstep" / "practice" / "traps"
     path = home / "a-second.yml"
     text = path.read_text("utf-8")
     path.write_text(text.replace("say: ", "say: Now, ", 1))

@@ -9,6 +9,7 @@ import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser
 
+from lockstep.practice.bank import renamed
 from lockstep.site.build.addresses import (
     PUBLISHED,
     address,
@@ -16,6 +17,7 @@ from lockstep.site.build.addresses import (
     published,
     redirects,
 )
+from lockstep.site.pages.questions import HOME
 
 from .conftest import ROOT, Site
 from .test_browser import Visit, browser  # noqa: F401 - a fixture
@@ -49,6 +51,16 @@ def test_a_redirect_leads_to_a_page_and_an_anchor(old: str, site: Site) -> None:
     assert link is not None
     target = site.folder / address(old) / str(link["href"]).partition("#")[0]
     assert target.resolve() == (site.folder / address(page)).resolve()
+
+
+def test_renamed_question_redirects(site: Site) -> None:
+    """The old address of each renamed question leads to the question."""
+    for old, new in renamed().items():
+        sent = (site.folder / HOME / old / "index.html").read_text("utf-8")
+        link = BeautifulSoup(sent, "html.parser").select_one("a")
+        assert link is not None
+        target = site.folder / HOME / old / str(link["href"])
+        assert target.resolve() == (site.folder / HOME / new).resolve()
 
 
 @pytest.mark.parametrize("old", ANCHORS)

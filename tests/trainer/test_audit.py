@@ -23,7 +23,7 @@ from lockstep.trainer.extensions.sample_record import (
     read_samples,
 )
 from tests import ranks
-from tests.faults import after_commit
+from tests.rank_faults import after_commit
 
 Event = dict[str, Any]
 # 4,000 samples in batches of 300: epochs end within steps, two are finished.

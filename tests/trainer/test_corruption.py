@@ -34,7 +34,7 @@ from tests import ranks
 from tests.conftest import daily
 from tests.experiments.faults import damage
 from tests.experiments.faults.damage import Log, belonging
-from tests.faults import after_commit
+from tests.rank_faults import after_commit
 
 SEED, JOBS = 1, 2
 Event = dict[str, Any]

@@ -29,7 +29,6 @@ from lockstep.trainer.model import DataParallel
 from lockstep.trainer.telemetry import observers
 from tests import jobs, ranks
 from tests.conftest import daily
-from tests.faults import after_commit, in_phase
 from tests.jobs import (
     PATIENCE,
     TRAINER,
@@ -44,6 +43,7 @@ from tests.jobs import (
     until,
     warm_torchrun,
 )
+from tests.rank_faults import after_commit, in_phase
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
 # Seconds that a busy machine does not take for a phase, as it does 5.
@@ -405,7 +405,7 @@ DYING = """
 import os, signal
 from lockstep.trainer.__main__ import main
 from lockstep.trainer.extensions.launcher import leave
-from tests.faults import after_commit
+from tests.rank_faults import after_commit
 restart = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 if os.environ["RANK"] == str(restart):  # 0, then 1, then nobody
     kill = lambda _: os.kill(os.getpid(), signal.SIGKILL)

@@ -13,8 +13,8 @@ from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.record import SampleRecord
 from tests import ranks
 from tests.conftest import daily
-from tests.faults import after_commit
 from tests.jobs import work
+from tests.rank_faults import after_commit
 
 # 1,437 training samples in batches of 64: an epoch ends within step 23, after
 # 29 of its samples, and never at a step's end.

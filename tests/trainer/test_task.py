@@ -1,6 +1,8 @@
 """A model and data of one's own: what `--task module:factory` promises."""
 
 import json
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ from torch import Tensor, nn
 from lockstep.trainer import data as core_data
 from lockstep.trainer.__main__ import summary
 from lockstep.trainer.checkpoint import published
-from lockstep.trainer.config import ConfigError, TrainConfig
+from lockstep.trainer.config import ConfigError, TrainConfig, require_same
 from lockstep.trainer.extensions.audit import audit
 from lockstep.trainer.extensions.options import Options
+from lockstep.trainer.extensions.task_check import check_task
 from lockstep.trainer.model import Task, make_task
 from lockstep.trainer.order import GlobalOrder
 from tests import ranks
@@ -182,6 +185,109 @@ def test_what_is_no_task_is_refused_in_a_line(
 def test_a_task_that_is_none_is_refused_on_every_rank(tmp_path: Path) -> None:
     with pytest.raises(ranks.RankError, match="returns a Task, not float"):
         train(2, **settings(tmp_path, task="math:pi"))
+
+
+class Two(Points):
+    """Returns no ids."""
+
+    def __getitem__(self, index: np.ndarray) -> Any:
+        return super().__getitem__(index)[1:]
+
+
+class Wrong(Points):
+    """Returns other samples than it was asked for."""
+
+    def __getitem__(self, index: np.ndarray) -> core_data.Batch:
+        return super().__getitem__(index + 1)
+
+
+class Anonymous(Points):
+    """Has no fingerprint."""
+
+    def __init__(self, n: int, cfg: TrainConfig) -> None:
+        super().__init__(n, cfg)
+        del self.fingerprint
+
+
+class Drawn(Points):
+    """Draws noise from the global RNG."""
+
+    def __getitem__(self, index: np.ndarray) -> core_data.Batch:
+        ids, x, y = super().__getitem__(index)
+        return ids, x + torch.rand_like(x), y
+
+
+def mean_squares(out: Tensor, y: Tensor) -> Tensor:
+    return (out - y).square().mean()
+
+
+def each_square(out: Tensor, y: Tensor) -> Tensor:
+    return (out - y).square().sum(1)
+
+
+FAULTY: dict[str, Callable[[TrainConfig], Task]] = {
+    "two": lambda cfg: Task(nn.Linear(3, 1), Two(9, cfg), Points(9, cfg)),
+    "held": lambda cfg: Task(nn.Linear(3, 1), Points(9, cfg), Two(9, cfg)),
+    "ids": lambda cfg: Task(nn.Linear(3, 1), Wrong(9, cfg), Points(9, cfg)),
+    "print": lambda cfg: Task(
+        nn.Linear(3, 1), Anonymous(9, cfg), Points(9, cfg)
+    ),
+    "drawn": lambda cfg: Task(nn.Linear(3, 1), Drawn(9, cfg), Points(9, cfg)),
+    "mean": lambda cfg: regression(cfg)._replace(loss=mean_squares),
+    "each": lambda cfg: regression(cfg)._replace(loss=each_square),
+}
+
+
+def faulty(cfg: TrainConfig) -> Task:
+    return FAULTY[os.environ["FAULTY_TASK"]](cfg)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("two", "data[epochs, ids] is (ids, x, y), not 2"),
+        ("held", "held_out[epochs, ids] is (ids, x, y), not 2"),
+        ("ids", "for [0, 1, 2, 3] it returned [1, 2, 3, 4]"),
+        ("print", "data has a fingerprint, a str that changes"),
+        ("drawn", "gives the same samples each time"),
+        ("mean", "a sum over samples: 4 samples give "),
+        ("each", "a tensor without dimensions, not (4,)"),
+    ],
+)
+def test_a_faulty_task_is_refused_in_a_line(
+    name: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before the first step, with what would be right."""
+    monkeypatch.setenv("FAULTY_TASK", name)
+    refused = f"--task is '{__name__}:faulty'; it must be a task whose .*"
+    with pytest.raises(ConfigError, match=refused + re.escape(says)):
+        check_task(
+            TrainConfig(tmp_path, task=f"{__name__}:faulty"),
+            torch.device("cpu"),
+        )
+
+
+def averaged(cfg: TrainConfig) -> Task:
+    return FAULTY["mean"](cfg)
+
+
+def test_a_launch_checks_its_task_before_it_begins(tmp_path: Path) -> None:
+    with pytest.raises(ranks.RankError, match="a sum over samples"):
+        train(2, **settings(tmp_path, task=f"{__name__}:averaged"))
+    assert not (tmp_path / "run.json").exists()
+
+
+def test_changed_data_name_the_settings_they_come_from(tmp_path: Path) -> None:
+    """No flag is called --dataset-fingerprint."""
+    with pytest.raises(ConfigError) as refused:
+        require_same({"dataset_fingerprint": "a"}, {"dataset_fingerprint": "b"})
+    assert str(refused.value) == (
+        "--dataset or --task: fingerprint is 'a'; it must be 'b', as when this"
+        " run began"
+    )
 
 
 def test_the_task_is_part_of_the_identity(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ from lockstep.trainer.process import joined
 from tests import ranks
 from tests.conftest import daily
 from tests.experiments.faults.damage import Bomb, bomb, flip, reseal
-from tests.faults import after_commit
 from tests.jobs import work
+from tests.rank_faults import after_commit
 
 Event = dict[str, Any]
 SHORT: Event = {

@@ -21,7 +21,7 @@ from lockstep.instruments.forked import in_a_group
 from lockstep.parallel.data_parallel import DataParallel
 from lockstep.trainer.order import GlobalOrder
 
-from .counts import part_of_mean
+from .global_mean import part_of_mean
 from .graphs import Graph, union
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from scipy import sparse
 
-from .rows import synthetic
+from .sparse_rows import synthetic
 
 KEPT = 50  # genes
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .counts import part_of_mean
+from .global_mean import part_of_mean
 
 
 # --8<-- [start:loss]

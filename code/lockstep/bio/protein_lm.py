@@ -29,7 +29,7 @@ from lockstep.trainer.model import DataParallel
 from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.step import learning_rate
 
-from .counts import everywhere, part_of_mean
+from .global_mean import everywhere, part_of_mean
 from .tokens import IGNORED, MASK, VOCAB, drawn, masked
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]

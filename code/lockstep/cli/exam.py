@@ -53,8 +53,8 @@ def exam(
     """
     from lockstep.exam import report
     from lockstep.exam.adapter import AdapterError, Launch, load
-    from lockstep.exam.bench import ExamError
     from lockstep.exam.examine import examine
+    from lockstep.exam.sandbox import ExamError
 
     told = Console(stderr=True, highlight=False, soft_wrap=True)
     launch = Launch(

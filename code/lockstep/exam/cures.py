@@ -34,21 +34,21 @@ CURES = [
         " ranks train on the same samples",
         "`Batches` takes the global batch, and each epoch has a different"
         " order",
-        "concepts/data-correctness.md#order",
+        "concepts/data-correctness/index.md#order",
     ),
     Cure(
         ("partial-batch",),
         "the sampler repeats samples until ranks have equally many, or drops"
         " the last batch",
         "`Batches` continues into the next epoch and neither pads nor drops",
-        "concepts/data-correctness.md#padding",
+        "concepts/data-correctness/index.md#padding",
     ),
     Cure(
         ("exactly-once", "order", "epoch-boundary", "two-restarts"),
         "the loader counts, and its count is wrong at the moment of the save,"
         " at an epoch's end or from the second restart on",
         "`Batches` computes the samples from the step, so no loader counts",
-        "concepts/data-correctness.md#order",
+        "concepts/data-correctness/index.md#order",
     ),
     Cure(
         ("loader-workers",),
@@ -62,7 +62,7 @@ CURES = [
         ("micro-batch",),
         "the position or the schedule counts micro-batches",
         "`Batches` and `Run.restore` count steps of the global batch",
-        "concepts/data-correctness.md#progress",
+        "concepts/data-correctness/index.md#progress",
     ),
     Cure(
         ("world-size",),

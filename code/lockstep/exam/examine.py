@@ -8,8 +8,8 @@ from time import monotonic
 from typing import Any
 
 from .adapter import LIMIT, Adapter, AdapterError, Launch
-from .bench import SAVE_EVERY, STOP, Bench, ExamError
 from .questions import BY_ID, QUESTIONS, Result, Verdict, current
+from .sandbox import SAVE_EVERY, STOP, ExamError, Sandbox
 from .scenarios import ASPECTS, EPOCH, SCENARIOS, Scenario
 
 DIFFER = "two undisturbed runs already differ, see reproducible"
@@ -137,14 +137,16 @@ def examine(
     exam = Exam(adapter.name, launch, today, asked=only or frozenset(BY_ID))
     wanted = exam.asked.union(*map(prerequisites, exam.asked))
     progress.begins(exam)
-    bench = Bench(adapter, folder, launch, limit)
+    sandbox = Sandbox(adapter, folder, launch, limit)
     found: dict[str, Result] = {}
     failures: set[str] = set()
     scenarios = [*needed(only)]
     try:
         for done, scenario in enumerate(scenarios, 1):
             progress.asks(", ".join(scenario.questions))
-            for result in answers(bench, scenario, progress, failures, wanted):
+            for result in answers(
+                sandbox, scenario, progress, failures, wanted
+            ):
                 found[result.question.id] = result
             failures |= {
                 n for n, r in found.items() if r.verdict.answer == "failed"
@@ -160,7 +162,7 @@ def examine(
                 progress.answered(exam.results[name], number, left)
     finally:
         exam.seconds = monotonic() - begun
-        bench.clear()
+        sandbox.clear()
     return exam
 
 
@@ -222,20 +224,20 @@ class Attempts:
 
 
 def answers(
-    bench: Bench,
+    sandbox: Sandbox,
     scenario: Scenario,
     progress: Progress,
     failures: set[str],
     wanted: frozenset[str],
 ) -> Iterator[Result]:
     """Answer the questions of one scenario."""
-    lacks = bench.adapter.lacks
+    lacks = sandbox.adapter.lacks
     ask = [name for name in scenario.questions if name not in lacks]
     done = Attempts()
     if scenario.compares and "reproducible" in failures:
         done.prevented = DIFFER
     elif ask:
-        done = attempt(bench, scenario, ask, progress, failures, wanted)
+        done = attempt(sandbox, scenario, ask, progress, failures, wanted)
     for name in scenario.questions:
         if name in lacks:
             yield Result(BY_ID[name], Verdict("not applicable", lacks[name]))
@@ -249,7 +251,7 @@ def answers(
 
 
 def attempt(
-    bench: Bench,
+    sandbox: Sandbox,
     scenario: Scenario,
     ask: list[str],
     progress: Progress,
@@ -261,7 +263,7 @@ def attempt(
     done = Attempts()
     for number in range(1, TIMES + 1):
         try:
-            verdicts = scenario.run(bench)
+            verdicts = scenario.run(sandbox)
         except (AdapterError, ExamError) as error:
             if scenario is SCENARIOS[0]:
                 raise
@@ -270,8 +272,8 @@ def attempt(
         done.tries.append(verdicts)
         failed = (n for n in ask if verdicts[n].answer == "failed")
         if new := [n for n in failed if n not in done.kept]:
-            where = bench.set_aside(f"{scenario.run.__name__}-{number}")
-            done.kept |= dict.fromkeys(new, (bench.steps, str(where)))
+            where = sandbox.set_aside(f"{scenario.run.__name__}-{number}")
+            done.kept |= dict.fromkeys(new, (sandbox.steps, str(where)))
         again = [
             n
             for n in done.kept

@@ -26,7 +26,7 @@ import psutil
 
 from .adapter import Adapter, AdapterError, Launch
 from .damage import files
-from .names import ADDRESS, MARK
+from .env_vars import ADDRESS, MARK
 
 PR_SET_CHILD_SUBREAPER = 36  # of Linux
 SLOWLY = 0.5  # seconds that a step takes after SIGTERM, or before an act

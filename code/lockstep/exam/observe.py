@@ -23,7 +23,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from .names import ADDRESS, OVERFLOWS
+from .env_vars import ADDRESS, OVERFLOWS
 
 LEFT_ALONE = 113  # exit code of a process whose examiner is gone
 Ids = Callable[..., Iterable[int]]

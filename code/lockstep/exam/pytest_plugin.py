@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from .adapter import LIMIT, AdapterError, Launch, load, located
-from .bench import ExamError
 from .examine import Exam, examine, prerequisites
 from .questions import BY_ID, FORMER, QUESTIONS, Question
 from .report import failures, seen
+from .sandbox import ExamError
 
 FORMERLY = {n: {old for old in FORMER if FORMER[old] == n} for n in BY_ID}
 

@@ -13,12 +13,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 from .adapter import reads
-from .bench import SAVE_EVERY, STOP, Bench, ExamError
 from .comparison import compare_resized, differences, other_weights
 from .damage import booby_trap, files, flip, truncate
 from .launching import Act, Ended
 from .lineage import Lineage, ends_of_epochs, joined, lineage, views
 from .questions import Verdict
+from .sandbox import SAVE_EVERY, STOP, ExamError, Sandbox
 
 EPOCH = 6  # steps
 GRACE, MINUTE = 30.0, 60.0  # seconds after SIGTERM, and for a hang to end
@@ -34,7 +34,7 @@ ASPECTS = (
 class Scenario(NamedTuple):
     """One way to disturb a run."""
 
-    run: Callable[[Bench], Verdicts]
+    run: Callable[[Sandbox], Verdicts]
     questions: tuple[str, ...]  # that its verdicts answer
     compares: bool = False  # with an undisturbed run, which has to repeat
 
@@ -70,7 +70,7 @@ def without_epochs(was: Lineage, why: str = NONE_ENDED) -> Verdict:
     return Verdict("not applicable", why, danger=danger)
 
 
-def undisturbed(b: Bench) -> Verdicts:
+def undisturbed(b: Sandbox) -> Verdicts:
     """Two runs, whatever the trainer is."""
     was = b.undisturbed()
     if not (b.folder / "finished").exists():  # of the run that is compared
@@ -162,7 +162,7 @@ def unseeded(was: Lineage, now: Lineage, unlike: dict[str, str]) -> str:
     return said
 
 
-def uneven(b: Bench) -> Verdicts:
+def uneven(b: Sandbox) -> Verdicts:
     """101 samples in batches of 16, say: five more than whole epochs have."""
     if not ends_of_epochs(was := b.undisturbed()):
         return {"partial-batch": without_epochs(was)}
@@ -187,7 +187,7 @@ def uneven(b: Bench) -> Verdicts:
     return {"partial-batch": passed()}
 
 
-def stop(b: Bench) -> Verdicts:
+def stop(b: Sandbox) -> Verdicts:
     """In the middle of an epoch, if it can save there; then on to the end."""
     was = b.undisturbed()
     first = b.stopped = stop_at(b, b.middle)
@@ -240,7 +240,7 @@ def stop(b: Bench) -> Verdicts:
     return found
 
 
-def boundary(b: Bench) -> Verdicts:
+def boundary(b: Sandbox) -> Verdicts:
     """After the last step of an epoch."""
     if EPOCH not in ends_of_epochs(was := b.undisturbed()):
         why = f"no epoch ended after step {EPOCH} of the undisturbed run"
@@ -251,7 +251,7 @@ def boundary(b: Bench) -> Verdicts:
     return {"epoch-boundary": same_end(b, was, ends, EPOCH)}
 
 
-def kill(b: Bench) -> Verdicts:
+def kill(b: Sandbox) -> Verdicts:
     """In two epochs. The first step is drawn from those that neither save nor
     follow a save, since a save in the background takes a moment; nor come after
     one at an epoch's end, which `boundary` asks, if there are others. The
@@ -270,7 +270,7 @@ def kill(b: Bench) -> Verdicts:
     return {"kill": same_end(b, b.undisturbed(), ends, 1)}
 
 
-def twice(b: Bench) -> Verdicts:
+def twice(b: Sandbox) -> Verdicts:
     """Saving after every second step of an epoch, and killed in it twice."""
     if b.by_epochs:
         why = b.adapter.lacks[SAVE_EVERY]
@@ -287,7 +287,7 @@ def twice(b: Bench) -> Verdicts:
     return {"two-restarts": verdict}
 
 
-def workers(b: Bench) -> Verdicts:
+def workers(b: Sandbox) -> Verdicts:
     """Two for each rank, which fetch ahead."""
     was = b.undisturbed(workers=2)
     first = b.begun(Act(b.middle + 2, "kill"), workers=2)
@@ -295,7 +295,7 @@ def workers(b: Bench) -> Verdicts:
     return {"loader-workers": same_end(b, was, ends, 1)}
 
 
-def fp16(b: Bench) -> Verdicts:
+def fp16(b: Sandbox) -> Verdicts:
     """A run whose gradients overflow at first, so that the scale falls: by
     themselves, as those of the exam's own model do, or else since they are
     made to."""
@@ -324,13 +324,13 @@ def fp16(b: Bench) -> Verdicts:
     return {"scaler": passed(f"scale {scale:.0f} at the restart")}
 
 
-def skipped(b: Bench, run: Lineage) -> bool:
+def skipped(b: Sandbox, run: Lineage) -> bool:
     """Whether the scaler had skipped a step before the middle, so that its
     scale is another one than at first."""
     return any(step.skips for step in run.ranks[0][: b.middle])
 
 
-def resize(b: Bench) -> Verdicts:
+def resize(b: Sandbox) -> Verdicts:
     """On twice the ranks, with the same global batch. Samples and rates are
     compared to the end, and states where it resumes: other ranks draw other
     dropout."""
@@ -355,14 +355,14 @@ def resize(b: Bench) -> Verdicts:
     return {"world-size": resumed_otherwise(was, now, how)}
 
 
-def micro_batch(b: Bench) -> Verdicts:
+def micro_batch(b: Sandbox) -> Verdicts:
     """In forward passes of half as many samples, with the same global batch.
     Samples and rates are compared to the end, and states where it resumes: sums
     of other parts are rounded differently."""
     return {"micro-batch": with_micro_batches(b)}
 
 
-def with_micro_batches(b: Bench) -> Verdict:
+def with_micro_batches(b: Sandbox) -> Verdict:
     """The verdict of the stopped run that resumes so."""
     was = b.undisturbed()
     if not reads(b.adapter, b.launch, "micro_batch"):
@@ -416,17 +416,17 @@ def in_parts(run: Lineage) -> bool:
     return len({step.before["weights"] for step in firsts}) > 1
 
 
-def truncated(b: Bench) -> Verdicts:
+def truncated(b: Sandbox) -> Verdicts:
     """The largest file of the newest checkpoint that makes a difference."""
     return {"truncated": damaged(b, truncate, "cut to its first half")}
 
 
-def flipped(b: Bench) -> Verdicts:
+def flipped(b: Sandbox) -> Verdicts:
     """One bit of the middle byte of such a file."""
     return {"flipped-bit": damaged(b, flip, "the middle bit flipped")}
 
 
-def damaged(b: Bench, how: Callable[[Path], None], words: str) -> Verdict:
+def damaged(b: Sandbox, how: Callable[[Path], None], words: str) -> Verdict:
     """One file after the other, until one is missed."""
     for path in saved(b):
         verdict = without(b, path, how, words)
@@ -435,7 +435,7 @@ def damaged(b: Bench, how: Callable[[Path], None], words: str) -> Verdict:
     return Verdict("not run", "no file that was damaged makes a difference")
 
 
-def incomplete(b: Bench) -> Verdicts:
+def incomplete(b: Sandbox) -> Verdicts:
     """Without one of its files, each in turn."""
     if len(files := saved(b)) < 2:
         why = "a checkpoint is one file"
@@ -449,7 +449,7 @@ def incomplete(b: Bench) -> Verdicts:
     return {"missing-file": passed(f"each of {len(files)} files")}
 
 
-def saved(b: Bench) -> list[Path]:
+def saved(b: Sandbox) -> list[Path]:
     """The files of the stopped run's newest checkpoint, the largest of them if
     they are very many."""
     b.begin("stopped")
@@ -457,7 +457,7 @@ def saved(b: Bench) -> list[Path]:
 
 
 def without(
-    b: Bench, path: Path, how: Callable[[Path], None], words: str
+    b: Sandbox, path: Path, how: Callable[[Path], None], words: str
 ) -> Verdict:
     """What becomes of the stopped run once this has happened to a file."""
     b.begin("stopped")
@@ -466,7 +466,7 @@ def without(
     return noticed(b, b.run())
 
 
-def foreign(b: Bench) -> Verdicts:
+def foreign(b: Sandbox) -> Verdicts:
     """Launched with another seed and other data into the stopped run."""
     b.begin("stopped")
     ended = b.run(seed=b.launch.seed + 1, variant=1)
@@ -483,7 +483,7 @@ def foreign(b: Bench) -> Verdicts:
     return {"wrong-run": passed("it began a run of its own")}
 
 
-def pickle(b: Bench) -> Verdicts:
+def pickle(b: Sandbox) -> Verdicts:
     """One file after the other is made to run a harmless command when it is
     loaded: all at once, the first that is refused would hide the others."""
     b.begin("stopped")
@@ -506,7 +506,7 @@ def pickle(b: Bench) -> Verdicts:
     return {"pickle": passed(f"pickles that ran no code: {len(trapped)}")}
 
 
-def torn(b: Bench) -> Verdicts:
+def torn(b: Sandbox) -> Verdicts:
     """Killed up to four times in one run, each time during a save: in the
     middle of a large file, between two files, before one rank has written, and
     before the last file."""
@@ -554,7 +554,7 @@ def torn(b: Bench) -> Verdicts:
 
 
 def stuck(
-    b: Bench, ends: list[Ended], at_least: int, struck: str
+    b: Sandbox, ends: list[Ended], at_least: int, struck: str
 ) -> Verdict | None:
     """What is wrong with how the newest launch began, if anything is; `struck`
     says what had been done to the one before."""
@@ -567,7 +567,7 @@ def stuck(
     return trouble
 
 
-def beyond_logs(b: Bench, sizes: list[int]) -> int:
+def beyond_logs(b: Sandbox, sizes: list[int]) -> int:
     """A size that no file outside checkpoints has, but one of a checkpoint's
     has that is as small as can be: `sizes` are those, the largest first."""
     inside = {
@@ -585,7 +585,7 @@ def beyond_logs(b: Bench, sizes: list[int]) -> int:
     return (small or sizes[:1])[-1] // 2
 
 
-def disk(b: Bench) -> Verdicts:
+def disk(b: Sandbox) -> Verdicts:
     """No room from the second checkpoint on: no file may grow beyond half of
     the largest that was saved before. Then a launch that may write again."""
     b.begin("stopped")
@@ -606,7 +606,7 @@ def disk(b: Bench) -> Verdicts:
     return {"full-disk": same_end(b, b.undisturbed(), ends, every)}
 
 
-def sigterm(b: Bench) -> Verdicts:
+def sigterm(b: Sandbox) -> Verdicts:
     """Three times, since ranks that hear of it one after the other may part:
     after a step and, where gradients are accumulated, within one. A failure
     that has only the differences of any stop doesn't end the tries."""
@@ -621,7 +621,7 @@ def sigterm(b: Bench) -> Verdicts:
     return {"sigterm": known or verdict}
 
 
-def accumulating(b: Bench) -> tuple[dict[str, Any], int]:
+def accumulating(b: Sandbox) -> tuple[dict[str, Any], int]:
     """What a launch must be told to take several forward passes a step, and
     before which of them there is something to lose; 0 if it takes only one."""
     passes = b.undisturbed().ranks[0][0].passes
@@ -634,7 +634,7 @@ def accumulating(b: Bench) -> tuple[dict[str, Any], int]:
     return {}, 0
 
 
-def terminated(b: Bench, how: dict[str, Any], before: int) -> Verdict:
+def terminated(b: Sandbox, how: dict[str, Any], before: int) -> Verdict:
     """Where nothing else would be saved. Steps take half a second then."""
     at = (EPOCH if b.by_epochs else b.middle) - 1
     never = 10 * b.launch.steps
@@ -667,7 +667,7 @@ def terminated(b: Bench, how: dict[str, Any], before: int) -> Verdict:
     return trouble or passed(said)
 
 
-def hang(b: Bench) -> Verdicts:
+def hang(b: Sandbox) -> Verdicts:
     """The last rank falls asleep in the middle of a step."""
     act = Act(b.middle - 1, "hang", b.launch.ranks - 1)
     ended = b.begun(act, patience=MINUTE)
@@ -680,7 +680,7 @@ def hang(b: Bench) -> Verdicts:
     return {"hang": passed(said) if ended.code else failed(said)}
 
 
-def finished(b: Bench) -> Verdicts:
+def finished(b: Sandbox) -> Verdicts:
     """The undisturbed run, launched once more."""
     was = b.undisturbed()
     b.begin("finished")
@@ -741,20 +741,20 @@ SCENARIOS = [
 # --8<-- [end:scenarios]
 
 
-def exact(b: Bench) -> bool:
+def exact(b: Sandbox) -> bool:
     """Two addends have one order; DDP adds those of more ranks in another one
     after a restart."""
     return b.launch.ranks <= 2
 
 
-def how_to_stop(b: Bench, step: int) -> dict[str, Any]:
+def how_to_stop(b: Sandbox, step: int) -> dict[str, Any]:
     """What a launch must be told, beside where to stop, to save at `step`."""
     every = b.launch.save_every
     stops = STOP not in b.adapter.lacks
     return {} if stops or step % every == 0 else {"save_every": step}
 
 
-def stop_at(b: Bench, step: int, **settings: Any) -> Ended:
+def stop_at(b: Sandbox, step: int, **settings: Any) -> Ended:
     """A new run, up to `step`, whose state is saved then. A trainer that cannot
     leave early saves there, and is killed two steps on."""
     if STOP in b.adapter.lacks:
@@ -846,7 +846,7 @@ def resumed(ends: list[Ended], at_least: int) -> Verdict | None:
 
 
 def same_end(
-    b: Bench, was: Lineage, ends: list[Ended], at_least: int
+    b: Sandbox, was: Lineage, ends: list[Ended], at_least: int
 ) -> Verdict:
     """Whether launches in a row come to the end of the undisturbed run."""
     if trouble := resumed(ends, at_least):
@@ -863,7 +863,7 @@ def same_end(
     )
 
 
-def noticed(b: Bench, ended: Ended) -> Verdict:
+def noticed(b: Sandbox, ended: Ended) -> Verdict:
     """Whether a launch made the best of a damaged checkpoint: refused it in
     words, or fell back to the one before."""
     was, now = b.undisturbed(), lineage(b.stopped, ended)
@@ -884,7 +884,7 @@ def noticed(b: Bench, ended: Ended) -> Verdict:
     return passed(WHOLE if loaded else f"it {how}")
 
 
-def relative(b: Bench, path: object) -> str:
+def relative(b: Sandbox, path: object) -> str:
     """A file's place in the run directory."""
     return str(path).removeprefix(f"{b.run_dir}/")
 

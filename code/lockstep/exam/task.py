@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import Dataset
 
-from .names import SAMPLES, VARIANT
+from .env_vars import SAMPLES, VARIANT
 from .observe import observe
 
 FEATURES, CLASSES, HIDDEN = 32, 4, 1024

@@ -12,6 +12,7 @@ is part of it, by their fingerprint. Sizes are arguments of the factory: for
 other ones write a factory of your own, whose name then is part of the identity.
 """
 
+# --8<-- [start:imports]
 import hashlib
 import os
 import sys
@@ -25,6 +26,8 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from lockstep.trainer.config import ConfigError, TrainConfig
 from lockstep.trainer.data import Batch
 from lockstep.trainer.model import Task
+
+# --8<-- [end:imports]
 
 PACKAGE = Path(__file__).parents[1]
 TOKENS = "LOCKSTEP_TOKENS"  # of the environment: a file that `prepare` wrote

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from lockstep.exam.adapter import Launch
-from lockstep.exam.names import SAMPLES, VARIANT
+from lockstep.exam.env_vars import SAMPLES, VARIANT
 from lockstep.exam.observe import observe
 from lockstep.examples import gpt
 from lockstep.examples.launched import LACKS, checkpoints, launched

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lockstep.bio.datasets import proteome
 from lockstep.exam.adapter import Launch
-from lockstep.exam.names import SAMPLES, VARIANT
+from lockstep.exam.env_vars import SAMPLES, VARIANT
 from lockstep.exam.observe import observe
 from lockstep.examples import protein
 from lockstep.examples.launched import LACKS, checkpoints, launched

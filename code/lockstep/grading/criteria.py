@@ -22,7 +22,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from .patience import HALF_A_MINUTE, MINUTE, Patience
+from .hang_budget import HALF_A_MINUTE, MINUTE, HangBudget
 from .ranks import PRELOAD, SERVER, OutOfTimeError, RankError, Ranks, store
 
 NAME = "answer"  # of the reader's file, as a module
@@ -134,7 +134,7 @@ def grade(
     imported(file, can_be_loaded)
     outcomes: dict[str, Outcome] = {}
     criteria: list[Criterion] = importlib.import_module(grader).CRITERIA
-    patience = Patience(max(MINUTE, 2 * (seconds or 0)))
+    budget = HangBudget(max(MINUTE, 2 * (seconds or 0)))
     for number, criterion in enumerate(criteria):
         status = {name: outcomes[name].status for name in criterion.needs}
         failed = [name for name in status if status[name] == "failed"]
@@ -148,10 +148,10 @@ def grade(
             found = ("blocked", f"first: {', '.join(missing or failed)}")
         else:
             swapped = [criterion.needs[name] for name in failed]
-            patience.jobs = len(criteria) - number
+            budget.jobs = len(criteria) - number
             job = grader, number, file, swapped
             asked = seconds or criterion.seconds
-            found = judged(criterion, patience, asked, *job)
+            found = judged(criterion, budget, asked, *job)
         outcomes[criterion.name] = Outcome(
             criterion.name, criterion.points, *found
         )
@@ -160,12 +160,12 @@ def grade(
 
 
 def judged(
-    criterion: Criterion, patience: Patience, asked: float, *job: Any
+    criterion: Criterion, budget: HangBudget, asked: float, *job: Any
 ) -> tuple[str, str]:
     """A criterion's status, and what helps if it did not pass."""
-    seconds = patience.granted(asked)
+    seconds = budget.granted(asked)
     try:
-        with patience.waiting():
+        with budget.waiting():
             results = Ranks(criterion.world, attempt, *job).results(seconds)
             if criterion.judge:
                 criterion.judge(results)

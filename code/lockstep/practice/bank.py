@@ -1,13 +1,13 @@
 """Traps: what is asked, what falls short, what holds.
 
-`questions/ID.yml` is one that was admitted, with the record of its trials; the
+`traps/ID.yml` is one that was admitted, with the record of its trials; the
 site shows it. `candidates/ID.yml` is one that is still to be tried, so no page
 shows it: whether answers by others fall short, and whether ours is preferred to
 the best that is public.
 
 The text is Markdown and a template: a figure is computed, as in `{{
 plan("memory", …).total_bytes }}`. Links are those of a page in docs/. What a
-number in an answer may come from is decided in `site/pages/origins.py`.
+number in an answer may come from is decided in `site/pages/number_origins.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from .rubric import Level
 
 HERE = Path(__file__).parent
 CANDIDATES = HERE / "candidates"
-QUESTIONS = HERE / "questions"
+QUESTIONS = HERE / "traps"
+RENAMED = HERE / "renamed.yml"
 
 # libyaml's where PyYAML has it: ten times as quick.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -356,6 +357,12 @@ def loaded(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
     ]
     found.sort(key=lambda one: (list(TOPICS).index(one.topic), one.id))
     return {one.id: one for one in found}
+
+
+@cache
+def renamed() -> Mapping[str, str]:
+    """Return the present id of each question that had another id before."""
+    return MappingProxyType(yaml.load(RENAMED.read_text("utf-8"), LOADER))
 
 
 def ids(folder: Path) -> list[str]:

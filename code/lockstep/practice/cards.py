@@ -20,13 +20,14 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    field_validator,
 )
 
 from lockstep.planner.figures import PlanError
 from lockstep.practice.figures import DOCS, computed, given, quoted
 
 from . import bank, rubric
-from .core import core
+from .core_questions import core
 from .estimates import generate
 from .kinds import KINDS
 
@@ -215,6 +216,17 @@ class Progress(BaseModel):
 
     version: Literal[1] = 1
     cards: dict[str, Kept] = {}
+
+    @field_validator("cards")
+    @classmethod
+    def _renamed(cls, cards: dict[str, Kept]) -> dict[str, Kept]:
+        """Give renamed questions their new ids; the later review counts."""
+        found: dict[str, Kept] = {}
+        for name, one in cards.items():
+            now = bank.renamed().get(name, name)
+            if now not in found or one.last_review > found[now].last_review:
+                found[now] = one
+        return found
 
     def take(self, other: Progress) -> int:
         """Those of another file that were reviewed later; how many."""

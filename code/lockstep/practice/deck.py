@@ -1,7 +1,7 @@
 """The bank as an Anki deck, which an update changes without losing progress.
 
-Anki knows a note by its GUID. Ours follows from the question's id alone, so
-text may change, and what somebody has learned stays. The deck is a text file;
+Anki knows a note by its GUID. Ours follows from the first id that the question
+had, so text and ids may change, and reviews stay. The deck is a text file;
 its headers are those of Anki's manual, under "Text Files".
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+from . import bank
 from .cards import TOPICS, Card
 
 NAME = "Lockstep"
@@ -42,8 +43,10 @@ _WRITER = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 def guid(card: Card) -> str:
-    """How Anki knows a card again: it follows from the id alone."""
-    digest = hashlib.sha256(f"{NAME}__{card.id}".encode()).digest()
+    """Return a card's GUID in Anki, which follows from its first id alone."""
+    first = {new: old for old, new in reversed([*bank.renamed().items()])}
+    known = first.get(card.id, card.id)
+    digest = hashlib.sha256(f"{NAME}__{known}".encode()).digest()
     number, found = int.from_bytes(digest[:8], "big"), ""
     while number:
         number, digit = divmod(number, len(_DIGITS))

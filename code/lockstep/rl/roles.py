@@ -24,7 +24,7 @@ from lockstep.trainer.process import on_rank0
 
 from .policy import CLIP, Policy, Rollout, begin, extend, rewards, surrogate
 from .schedule import Run, Schedule, prompt
-from .versions import load_verified, publish
+from .weight_versions import load_verified, publish
 
 WEIGHTS = "model.safetensors"
 LAGS = 64  # rows of the statistics; a greater lag counts as the last
@@ -65,8 +65,7 @@ def sample(cfg: Run, root: Path) -> None:
             policy.load_state_dict(safetensors.torch.load_file(file))
             version = newest
         for position in positions:
-            rng = torch.Generator().manual_seed((cfg.seed << 32) + position)
-            slots[position] = begin(prompt(cfg, position)), rng
+            slots[position] = begin(prompt(cfg, position)), draws(cfg, position)
         ended = []
         for position, (rollout, rng) in [*slots.items()]:
             rollout = extend(policy, version, rollout, cfg, rng)
@@ -74,6 +73,14 @@ def sample(cfg: Run, root: Path) -> None:
             if rollout.whole:
                 ended.append(slots.pop(position)[0])
         send(ended, 0)
+
+
+def draws(cfg: Run, position: int) -> torch.Generator:
+    """Return the generator of an answer's tokens, which no other answer of this
+    or of another seed shares."""
+    # torch's CPU generator uses a seed's low 32 bits, so the run's seed must
+    # not stand above them.
+    return torch.Generator().manual_seed(cfg.seed * 1_000_003 + position)
 
 
 def dismiss(cfg: Run) -> None:

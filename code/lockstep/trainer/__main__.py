@@ -25,10 +25,11 @@ from .extensions.preemption import EXIT_CODE, Preemption
 from .extensions.progress import Notices, ProgressBar
 from .extensions.record import SampleRecord
 from .extensions.run_directory import Identity, claimed
+from .extensions.task_check import check_task
 from .extensions.timers import PhaseTimers
 from .extensions.watchdog import Watchdog
 from .loop import run
-from .process import joined
+from .process import joined, on_rank0
 from .telemetry import Observer, attach
 
 Unprefixed = tyro.conf.arg(name="")
@@ -60,6 +61,8 @@ def launch(
         ExitStack() as held,
     ):
         cfg, attempt, run_id = claim
+        if cfg.task and not attempt:  # later launches have seen it train
+            on_rank0(lambda: check_task(cfg, me.device))
         place = cfg.run_dir, attempt, me.rank
         strategy = options.make_strategy(me)
         timers = PhaseTimers(me.device, strategy, cfg.log_every_steps)

@@ -97,8 +97,8 @@ class TrainConfig:
 
 def refuse(name: str, value: Any, accepted: str) -> NoReturn:
     """Raise a ConfigError that names the command-line flag."""
-    flag = "--" + name.replace("_", "-")
-    raise ConfigError(f"{flag} is {value!r}; it must be {accepted}")
+    flag = name.replace("dataset_", "dataset or --task: ").replace("_", "-")
+    raise ConfigError(f"--{flag} is {value!r}; it must be {accepted}")
 
 
 def require_same(now: dict[str, Any], began: dict[str, Any]) -> None:

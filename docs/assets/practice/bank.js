@@ -209,6 +209,7 @@ const load = async () => {
     stages: given.stages,
     lines: given.lines,
     topics: { ...given.topics, prompts: "First moves" },
+    renamed: given.renamed,
     items: [given.questions.map(question), ...found].flat(),
   };
 };
@@ -257,6 +258,17 @@ export const shelf = (name, empty) => {
       }
     },
   };
+};
+
+/** Cards by the present ids of their questions; the later review counts. */
+export const carried = (cards, renamed) => {
+  const found = {};
+  for (const [id, card] of Object.entries(cards)) {
+    const now = renamed[id] ?? id;
+    const when = (one) => Date.parse(one.last_review);
+    if (!found[now] || when(card) > when(found[now])) found[now] = card;
+  }
+  return found;
 };
 
 export const download = (name, type, text) => {

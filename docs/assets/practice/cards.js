@@ -1,6 +1,6 @@
 /* Cards: ts-fsrs says when one comes back, this browser keeps it. */
 import { createEmptyCard, fsrs, Rating } from "../ts-fsrs/index.mjs";
-import { bank, button, choice, download, make, shelf, shuffled, today } from "./bank.js";
+import { bank, button, carried, choice, download, make, shelf, shuffled, today } from "./bank.js";
 
 const scheduler = fsrs();
 const GRADES = ["Again", "Hard", "Good", "Easy"];
@@ -66,7 +66,7 @@ addEventListener("keydown", (event) => {
 });
 
 export const start = async (root) => {
-  const { items: all, topics, levels } = await bank();
+  const { items: all, topics, levels, renamed } = await bank();
   // The core first. Neighbors differ in topic. Estimates come last, since drawing
   // one loads the planner, and who has just opened the page has not asked for it.
   const late = ({ tier, sort }) => (tier === "core" ? 0 : sort === "estimate" ? 2 : 1);
@@ -231,7 +231,7 @@ export const start = async (root) => {
     const [given] = file.files;
     if (!given) return;
     try {
-      const found = parse(await given.text());
+      const found = Object.entries(carried(Object.fromEntries(parse(await given.text())), renamed));
       const state = place.read();
       const kept = new Map(Object.entries(state.cards));
       const newer = found.filter(([id, { last_review }]) =>
@@ -256,7 +256,11 @@ export const start = async (root) => {
     turn();
   };
 
-  const { filter } = place.read();
+  const before = place.read();
+  if (Object.keys(before.cards).some((id) => renamed[id])) {
+    save({ ...before, cards: carried(before.cards, renamed), undo: null });
+  }
+  const { filter } = before;
   const count = (key) => (id) => items.filter((one) => one[key] === id).length;
   const named = Object.entries(topics)
     .map(([id, name]) => [id, count("topic")(id), name])

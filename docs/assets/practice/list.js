@@ -1,6 +1,6 @@
 /* The list of questions, narrowed to what one looks for. What is chosen stands
    in the address, so that a narrowed list can be sent to somebody. */
-import { button, choice, make, published, shelf } from "./bank.js";
+import { button, carried, choice, make, published, shelf } from "./bank.js";
 
 /** Each row of a question: what it is, and where it leads. */
 const rows = (article) =>
@@ -43,15 +43,16 @@ export const start = async (root) => {
     ask.disabled = !many;
   };
   /* What was never answered as a card comes first, then what was longest ago. */
-  const next = () => {
-    const { cards = {} } = shelf("lockstep.cards", {}).read();
+  const next = async () => {
+    const { renamed } = await published();
+    const cards = carried(shelf("lockstep.cards", {}).read().cards ?? {}, renamed);
     const when = ({ id }) => Date.parse(cards[id]?.last_review ?? 0);
     const open = found.filter(({ row }) => !row.hidden);
     const oldest = Math.min(...open.map(when));
     const drawn = open.filter((one) => when(one) === oldest);
     return drawn[Math.floor(Math.random() * drawn.length)];
   };
-  const ask = button("Ask me one", () => next().link.click());
+  const ask = button("Ask me one", async () => (await next()).link.click());
 
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => {

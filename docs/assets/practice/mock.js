@@ -128,6 +128,7 @@ export const start = async (root) => {
   const all = await bank();
   const { stages, levels, lines, topics } = all;
   const byId = new Map(all.items.map((item) => [item.id, item]));
+  for (const [old, now] of Object.entries(all.renamed)) byId.set(old, byId.get(now));
   const tasks = (form) => (FORMS[form].tasks
     ? [...document.querySelectorAll(FORMS[form].tasks)].map(({ href }) => href.slice(site.href.length))
     : []);

@@ -13,7 +13,10 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 
-from lockstep.experiments.benchmarks import contest, order
+from lockstep.experiments.benchmarks import (
+    cpu_time_per_step,
+    time_to_first_batch,
+)
 from lockstep.experiments.benchmarks.loops import Parts, bare, require_finite
 from lockstep.experiments.benchmarks.result import (
     RIVALS,
@@ -40,7 +43,7 @@ def ran(
     """The command `run`, as little of it as there can be."""
     folder = tmp_path_factory.mktemp("bench")
     little = {"builds": 1, "tiny-rounds": 2, "wide-rounds": 2, "saves": 2}
-    little |= {"repeats": 1, "longest": order.SHORTEST}
+    little |= {"repeats": 1, "longest": time_to_first_batch.SHORTEST}
     flags = [f"--{name}={value}" for name, value in little.items()]
     command = [
         sys.executable,
@@ -89,7 +92,9 @@ def test_a_run_measures_every_loop_and_names_the_machine(
         assert len(saves) == 2
         for save in saves:
             assert min(save["wall"], save["cpu"], save["bytes"]) > 0
-    assert {row["sampler"] for row in found["orders"]} == {*order.SAMPLERS}
+    assert {row["sampler"] for row in found["orders"]} == {
+        *time_to_first_batch.SAMPLERS
+    }
     assert found["versions"]["torch"] == torch.__version__
     assert all(found["machine"].values())
     assert found["date"]
@@ -106,13 +111,13 @@ def wrong(p: Parts, **changed: Any) -> Iterator[None]:
 
 def short_contest(folder: Path, changed: dict[str, Any]) -> str:
     """Rounds against a loop that is `changed`; what was raised."""
-    contest.WARM_UP = 0
-    contest.LOOPS.clear()
-    contest.LOOPS["other"] = lambda p: wrong(p, **changed)
+    cpu_time_per_step.WARM_UP = 0
+    cpu_time_per_step.LOOPS.clear()
+    cpu_time_per_step.LOOPS["other"] = lambda p: wrong(p, **changed)
     store = ranks.store()
     with joined(30, store) as me:
         try:
-            contest.contest(folder, 128, 3, me, store)
+            cpu_time_per_step.contest(folder, 128, 3, me, store)
         except RuntimeError as error:
             return str(error)
     return ""
@@ -206,10 +211,10 @@ def test_rounds_are_paired_with_the_bare_loop_of_the_same_round() -> None:
 # The orders
 
 
-@pytest.mark.parametrize("name", order.SAMPLERS)
+@pytest.mark.parametrize("name", time_to_first_batch.SAMPLERS)
 def test_the_first_batch_costs_time_and_memory(name: str) -> None:
     """Ours keeps no index; the others hold all of them, as Python numbers."""
-    cost = order.alone(name, 10**6)
+    cost = time_to_first_batch.alone(name, 10**6)
     assert cost["seconds"] > 0
     assert (cost["bytes"] > 8 * 10**6) == (name != "lockstep")
 
@@ -227,9 +232,9 @@ def test_an_order_is_not_tried_where_memory_would_not_do(
     class Memory:
         available = 10**9
 
-    monkeypatch.setattr(order, "alone", alone)
-    monkeypatch.setattr(order.psutil, "virtual_memory", Memory)
-    found = order.orders(10**9, repeats=1)
+    monkeypatch.setattr(time_to_first_batch, "alone", alone)
+    monkeypatch.setattr(time_to_first_batch.psutil, "virtual_memory", Memory)
+    found = time_to_first_batch.orders(10**9, repeats=1)
     assert ("lockstep", 10**9) in tried
     assert max(n for name, n in tried if name == "torch") == 10**7
     row = {row["n"]: row for row in found if row["sampler"] == "torch"}
@@ -264,7 +269,7 @@ def test_the_tables_that_are_shown_are_those_of_the_result() -> None:
 def test_a_table_says_what_was_not_run() -> None:
     rows = [
         {"sampler": name, "n": 10**9, "seconds": [0.02], "bytes": [3 * 2**20]}
-        for name in order.SAMPLERS
+        for name in time_to_first_batch.SAMPLERS
     ]
     rows[1] = {"sampler": "torch", "n": 10**9}
     rows[1] |= {"needs": 46 * 2**30, "available": 22 * 2**30}

@@ -11,14 +11,14 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from lockstep.experiments.demos import collectives, handles
+from lockstep.experiments.demos import async_collectives, collectives
 from lockstep.trainer.process import joined
 from tests import ranks
 
 
 def in_a_group(work: Any) -> Any:
     with joined(30, store := ranks.store()):
-        return work(store) if work is handles.early else work()
+        return work(store) if work is async_collectives.early else work()
 
 
 HELD = {
@@ -42,7 +42,7 @@ def test_a_buffer_is_ready_once_its_work_was_waited_for() -> None:
     """After an asynchronous all-reduce has been started, the buffer holds this
     rank's own numbers and its handle is not complete. After `wait()` it holds
     the sum."""
-    first, _ = ranks.run_ranks(2, in_a_group, handles.early)
+    first, _ = ranks.run_ranks(2, in_a_group, async_collectives.early)
     assert first == [[1, 1], False, [2, 2], True]
 
 
@@ -51,13 +51,13 @@ def test_sums_in_another_order_are_mixed_and_nobody_says_so(debug: str) -> None:
     """Two ranks start two sums of one shape in two orders. Both sums are 101,
     where 2 and 200 are right, and torch says nothing, even with
     `TORCH_DISTRIBUTED_DEBUG=DETAIL`."""
-    (found,) = ranks.run_ranks(1, handles.checked, debug)
+    (found,) = ranks.run_ranks(1, async_collectives.checked, debug)
     assert found == [[101, 101], [101, 101]]  # and not 2 and 200
 
 
 def test_alone_a_rank_finds_its_own_numbers() -> None:
     """What is wrong above comes of the order of two."""
-    assert ranks.run_ranks(1, in_a_group, handles.crossed) == [
+    assert ranks.run_ranks(1, in_a_group, async_collectives.crossed) == [
         [[1, 1], [100, 100]]
     ]
 
@@ -98,7 +98,7 @@ def spoken(name: str) -> list[str]:
     return out.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("probe", [collectives, handles])
+@pytest.mark.parametrize("probe", [collectives, async_collectives])
 def test_a_probe_speaks(probe: ModuleType) -> None:
     (lines,) = ranks.run_ranks(1, spoken, probe.__name__)
     assert len(lines) >= 4

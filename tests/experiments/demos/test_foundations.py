@@ -18,12 +18,12 @@ from torch.distributed import distributed_c10d as c10d
 from torch.utils.data import DistributedSampler
 
 from lockstep.experiments.demos import (
-    dealing,
-    groups,
-    meshes,
-    mixtures,
-    streams,
-    watching,
+    data_mixtures,
+    data_streams,
+    device_meshes,
+    process_groups,
+    sampler_sharding,
+    trainer_observer,
     whoami,
 )
 from lockstep.trainer.order import GlobalOrder
@@ -46,7 +46,7 @@ def spoken(name: str) -> list[str]:
 
 
 def diary(folder: str) -> list[str]:
-    return watching.one_step(ranks.store(), folder)
+    return trainer_observer.one_step(ranks.store(), folder)
 
 
 def test_an_observer_is_told_each_phase_and_event(tmp_path: Path) -> None:
@@ -81,42 +81,44 @@ def test_a_rank_says_what_its_launcher_told_it(
 
 
 @pytest.fixture(scope="module")
-def eight() -> list[dict[str, meshes.Groups]]:
-    return ranks.run_ranks(meshes.RANKS, in_a_group, meshes.of_all)
+def eight() -> list[dict[str, device_meshes.Groups]]:
+    return ranks.run_ranks(
+        device_meshes.RANKS, in_a_group, device_meshes.of_all
+    )
 
 
 def test_the_last_axis_of_a_mesh_varies_fastest(
-    eight: list[dict[str, meshes.Groups]],
+    eight: list[dict[str, device_meshes.Groups]],
 ) -> None:
     """In a device mesh the last axis varies fastest: its groups are of
     neighboring ranks, in each order of three axes."""
     whole = np.arange(8).reshape(2, 2, 2)
-    for order in meshes.ORDERS:
+    for order in device_meshes.ORDERS:
         found = [orders[order] for orders in eight]
         for dim, axis in enumerate(order.split()):
             lines = np.moveaxis(whole, dim, -1).reshape(-1, 2).tolist()
-            assert meshes.distinct(found, axis) == sorted(lines)
+            assert device_meshes.distinct(found, axis) == sorted(lines)
 
 
 def test_the_outermost_axis_alone_leaves_the_node(
-    eight: list[dict[str, meshes.Groups]],
+    eight: list[dict[str, device_meshes.Groups]],
 ) -> None:
-    for order in meshes.ORDERS:
+    for order in device_meshes.ORDERS:
         found = [orders[order] for orders in eight]
         first, *others = order.split()
-        assert meshes.leaves(meshes.distinct(found, first))
+        assert device_meshes.leaves(device_meshes.distinct(found, first))
         for axis in others:
-            assert not meshes.leaves(meshes.distinct(found, axis))
+            assert not device_meshes.leaves(device_meshes.distinct(found, axis))
 
 
 def test_a_lost_node_breaks_one_replica_if_they_are_outermost(
-    eight: list[dict[str, meshes.Groups]],
+    eight: list[dict[str, device_meshes.Groups]],
 ) -> None:
     """With data parallelism outermost, losing a node breaks one replica of two.
     With pipeline or tensor parallelism outermost it breaks both."""
     broken = {
-        order: meshes.broken([orders[order] for orders in eight])
-        for order in meshes.ORDERS
+        order: device_meshes.broken([orders[order] for orders in eight])
+        for order in device_meshes.ORDERS
     }
     assert broken == {"dp pp tp": 1, "pp dp tp": 2, "tp pp dp": 2}
 
@@ -126,14 +128,16 @@ def test_a_lost_node_breaks_one_replica_if_they_are_outermost(
 
 def test_groups_that_all_ranks_make_sum_their_members() -> None:
     """When every rank makes every group, each group sums its own members."""
-    found = ranks.run_ranks(4, in_a_group, groups.by_rule)
+    found = ranks.run_ranks(4, in_a_group, process_groups.by_rule)
     assert found == [11, 11, 1100, 1100]
 
 
 def test_groups_that_members_alone_make_may_sum_strangers() -> None:
     """When ranks make only the groups they belong to, two ranks of different
     groups sum each other's values, and the two others get no result."""
-    first, *strangers, last = ranks.run_ranks(4, in_a_group, groups.own_alone)
+    first, *strangers, last = ranks.run_ranks(
+        4, in_a_group, process_groups.own_alone
+    )
     assert math.isnan(first)
     assert math.isnan(last)
     assert strangers == [110, 110]  # rank 1's 10 and rank 2's 100
@@ -142,21 +146,21 @@ def test_groups_that_members_alone_make_may_sum_strangers() -> None:
 def test_groups_that_are_named_by_their_members_need_nobody_else() -> None:
     """With groups named by their members, ranks may make only their own, and
     each sums its members."""
-    found = ranks.run_ranks(4, in_a_group, groups.own_alone, True)
+    found = ranks.run_ranks(4, in_a_group, process_groups.own_alone, True)
     assert found == [11, 11, 1100, 1100]
 
 
 def test_groups_made_in_another_order_are_each_other() -> None:
     """Two ranks that create two process groups in opposite order each use the
     other's group without an error, and both sums are of the wrong group."""
-    found = ranks.run_ranks(2, in_a_group, groups.swapped)
+    found = ranks.run_ranks(2, in_a_group, process_groups.swapped)
     assert found == [[101, 101], [101, 101]]  # and not 2 and 200
 
 
 def test_a_group_forgets_the_time_out_of_its_job() -> None:
     """A job that set a timeout of 60 s has process groups, made later, with
     torch's default of 1,800 s."""
-    found = ranks.run_ranks(4, in_a_group, groups.patience)
+    found = ranks.run_ranks(4, in_a_group, process_groups.patience)
     waits = {"job": 60, "new group": 1800, "axis of a mesh": 1800}
     assert found == [waits] * 4
 
@@ -192,14 +196,16 @@ def test_a_step_has_the_same_samples_on_any_number_of_ranks(
 ) -> None:
     """The samples of a step, dealt to two or four ranks, are those of one rank,
     every second or fourth to each."""
-    (alone,) = dealing.dealt(position, 1)
+    (alone,) = sampler_sharding.dealt(position, 1)
     for world in (2, 4):
-        dealt = dealing.dealt(position, world)
+        dealt = sampler_sharding.dealt(position, world)
         assert [alone[rank::world] for rank in range(world)] == dealt
 
 
 def test_steps_run_on_into_the_next_epoch() -> None:
-    ids = [i for at in range(0, 20, 4) for i in dealing.dealt(at, 1)[0]]
+    ids = [
+        i for at in range(0, 20, 4) for i in sampler_sharding.dealt(at, 1)[0]
+    ]
     assert sorted(ids[:10]) == sorted(ids[10:]) == [*range(10)]
 
 
@@ -209,8 +215,8 @@ def test_torchs_sampler_pads_or_drops_what_ranks_do_not_divide(
 ) -> None:
     """`DistributedSampler` repeats samples of 1,001 until the ranks divide
     them, or with `drop_last` leaves the rest out."""
-    assert dealing.torchs(1001, world, False) == (-1001 % world, 0)
-    assert dealing.torchs(1001, world, True) == (0, 1001 % world)
+    assert sampler_sharding.torchs(1001, world, False) == (-1001 % world, 0)
+    assert sampler_sharding.torchs(1001, world, True) == (0, 1001 % world)
 
 
 @pytest.mark.parametrize(("drop", "length"), [(False, 12), (True, 8)])
@@ -241,7 +247,7 @@ def test_two_seeds_of_torchs_sampler_share_their_orders() -> None:
 
 def test_workers_of_a_stream_repeat_it_unless_they_divide_it() -> None:
     for workers in (0, 2):
-        ids = [i for b in streams.batches(workers, False) for i in b]
+        ids = [i for b in data_streams.batches(workers, False) for i in b]
         assert Counter(ids) == {i: max(1, workers) for i in range(10)}
 
 
@@ -250,7 +256,7 @@ def test_workers_that_divide_a_stream_change_its_order_and_its_batches() -> (
 ):
     """Two loader workers that divide a stream of ten return six batches in
     another order, where one process returns five."""
-    alone, two = streams.batches(0, True), streams.batches(2, True)
+    alone, two = data_streams.batches(0, True), data_streams.batches(2, True)
     assert alone == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
     assert two == [[0, 2], [1, 3], [4, 6], [5, 7], [8], [9]]
 
@@ -259,16 +265,18 @@ def test_a_worker_that_divides_takes_every_other_sample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        streams, "get_worker_info", lambda: SimpleNamespace(id=1, num_workers=2)
+        data_streams,
+        "get_worker_info",
+        lambda: SimpleNamespace(id=1, num_workers=2),
     )
-    assert [*streams.Stream(divided=True)] == [1, 3, 5, 7, 9]
-    assert [*streams.Stream(divided=False)] == [*range(10)]
+    assert [*data_streams.Stream(divided=True)] == [1, 3, 5, 7, 9]
+    assert [*data_streams.Stream(divided=False)] == [*range(10)]
 
 
 def test_a_buffer_brings_no_sample_forward_by_more_than_its_size() -> None:
     """A shuffle buffer of 100 returns every sample once, and none comes more
     than 100 places early."""
-    found = [*streams.buffered(range(2000), 100)]
+    found = [*data_streams.buffered(range(2000), 100)]
     assert sorted(found) == [*range(2000)]
     assert found != [*range(2000)]
     forward = max(i - at for at, i in enumerate(found))
@@ -276,24 +284,24 @@ def test_a_buffer_brings_no_sample_forward_by_more_than_its_size() -> None:
 
 
 def test_packs_hold_what_fits() -> None:
-    assert streams.packs([300, 200, 300, 512]) == 3
-    assert streams.packs([512]) == 1
-    lengths = streams.documents()
-    dealt = [streams.packs(lengths[rank::4]) for rank in range(4)]
+    assert data_streams.packs([300, 200, 300, 512]) == 3
+    assert data_streams.packs([512]) == 1
+    lengths = data_streams.documents()
+    dealt = [data_streams.packs(lengths[rank::4]) for rank in range(4)]
     assert len({*dealt}) > 1  # ranks that pack have unequal shares
 
 
 def test_a_batch_of_a_sorted_stream_has_what_is_near_alone() -> None:
-    assert streams.classes(range(990, 1010)) == 2
-    near = [*streams.buffered(range(10_000), 500)][:100]
-    assert streams.classes(near) == 1
+    assert data_streams.classes(range(990, 1010)) == 2
+    near = [*data_streams.buffered(range(10_000), 500)][:100]
+    assert data_streams.classes(near) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_mixture_keeps_its_quota_and_leaves_nothing_out(seed: int) -> None:
     """Each block of ten samples has exactly its quota of each source, and each
     source's samples come equally often, give or take one."""
-    mixture = mixtures.Mixture([100, 40, 8], [5, 3, 2], seed)
+    mixture = data_mixtures.Mixture([100, 40, 8], [5, 3, 2], seed)
     sources, ids = mixture(np.arange(2000))
     for block in sources.reshape(-1, 10):
         assert np.bincount(block).tolist() == [5, 3, 2]
@@ -309,7 +317,7 @@ def test_a_mixture_keeps_its_quota_and_leaves_nothing_out(seed: int) -> None:
 def test_a_mixture_is_a_function_of_the_position() -> None:
     """Any range of positions of a mixture has the samples that the whole
     mixture has there."""
-    mixture = mixtures.Mixture([100, 40, 8], [5, 3, 2], 7)
+    mixture = data_mixtures.Mixture([100, 40, 8], [5, 3, 2], 7)
     whole = np.stack(mixture(np.arange(300)))
     for start, stop in ((0, 1), (150, 151), (37, 211)):
         part = np.stack(mixture(np.arange(start, stop)))
@@ -317,7 +325,15 @@ def test_a_mixture_is_a_function_of_the_position() -> None:
 
 
 @pytest.mark.parametrize(
-    "probe", [watching, meshes, groups, dealing, streams, mixtures]
+    "probe",
+    [
+        trainer_observer,
+        device_meshes,
+        process_groups,
+        sampler_sharding,
+        data_streams,
+        data_mixtures,
+    ],
 )
 def test_a_probe_speaks(probe: Any) -> None:
     (lines,) = ranks.run_ranks(1, spoken, probe.__name__)

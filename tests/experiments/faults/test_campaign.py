@@ -14,20 +14,20 @@ import pytest
 
 from lockstep.experiments.faults import __main__ as program
 from lockstep.experiments.faults import campaign
-from lockstep.experiments.faults.draw import (
-    CELLS,
-    EVERY,
-    LEAVING,
-    SETTINGS,
-    STEPS,
-    drawn,
-)
 from lockstep.experiments.faults.judge import (
     Log,
     complaints,
     left_together,
     recoveries,
     wrong_end,
+)
+from lockstep.experiments.faults.random_faults import (
+    CELLS,
+    EVERY,
+    LEAVING,
+    SETTINGS,
+    STEPS,
+    drawn,
 )
 from lockstep.experiments.faults.tables import plot, tables
 from lockstep.trainer.__main__ import launch

@@ -5,24 +5,28 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.experiments.faults import late_leaver, mismatch, stale_store
+from lockstep.experiments.faults import (
+    first_failure_attribution,
+    shape_mismatch,
+    stale_store,
+)
 from lockstep.experiments.faults.kept_steps import kept_steps
-from lockstep.experiments.faults.leading import leading
+from lockstep.experiments.faults.slowest_phase import leading
 from lockstep.trainer.extensions.audit import Report
 from tests import ranks
 from tests.jobs import TORCHRUN, finish
 
 LATE = """
 from torch.distributed.elastic.multiprocessing.errors import record
-from lockstep.experiments.faults import late_leaver
+from lockstep.experiments.faults import first_failure_attribution as demo
 {}
-late_leaver.main()
+demo.main()
 """
 
 
 def test_unchecked_a_mismatch_ends_the_rank_with_the_smaller_tensor() -> None:
     """No exception that Python could catch, and no word of shapes."""
-    ((other, smaller),) = ranks.run_ranks(1, mismatch.said, "OFF")
+    ((other, smaller),) = ranks.run_ranks(1, shape_mismatch.said, "OFF")
     assert smaller == "SIGABRT"
     assert "shape" not in other
 
@@ -30,7 +34,7 @@ def test_unchecked_a_mismatch_ends_the_rank_with_the_smaller_tensor() -> None:
 def test_checked_a_mismatch_names_both_collectives_on_both_ranks() -> None:
     """With `TORCH_DISTRIBUTED_DEBUG=DETAIL` the error of a mismatched
     collective names both ranks' calls and shapes."""
-    for words in ranks.run_ranks(1, mismatch.said, "DETAIL")[0]:
+    for words in ranks.run_ranks(1, shape_mismatch.said, "DETAIL")[0]:
         assert "mismatch between collectives" in words
         assert "TensorShape=[8]" in words
         assert "TensorShape=[4]" in words
@@ -70,7 +74,7 @@ def test_torchrun_names_the_rank_that_leaves_first(tmp_path: Path) -> None:
 def test_record_inside_the_clean_up_brings_the_first_error(
     tmp_path: Path,
 ) -> None:
-    before = "late_leaver.train = record(late_leaver.train)"
+    before = "demo.train = record(demo.train)"
     _, *both = summary(tmp_path / "late.py", before)
     assert "ValueError: label 10 of 10 classes" in "".join(both)
 
@@ -82,13 +86,19 @@ def test_an_error_is_told_after_the_clean_up(
     names = "init_process_group", "all_reduce", "destroy_process_group"
     for name in names:
         monkeypatch.setattr(
-            late_leaver.dist, name, lambda *_, name=name: called.append(name)
+            first_failure_attribution.dist,
+            name,
+            lambda *_, name=name: called.append(name),
         )
-    monkeypatch.setattr(late_leaver.dist, "get_rank", lambda: 1)
-    monkeypatch.setattr(late_leaver.time, "sleep", called.append)
+    monkeypatch.setattr(first_failure_attribution.dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(first_failure_attribution.time, "sleep", called.append)
     with pytest.raises(ValueError, match="label"):
-        late_leaver.main()
-    assert called[-3:] == ["all_reduce", names[-1], late_leaver.UPLOAD]
+        first_failure_attribution.main()
+    assert called[-3:] == [
+        "all_reduce",
+        names[-1],
+        first_failure_attribution.UPLOAD,
+    ]
 
 
 def test_the_leading_phase_is_the_longest_that_is_not_within_another(

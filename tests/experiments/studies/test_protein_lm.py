@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from lockstep.bio.agreement import proteins
+from lockstep.bio.masks_across_ranks import proteins
 from lockstep.bio.protein_lm import Settings, unigram
 from lockstep.experiments.studies import protein_lm as study
 from lockstep.planner.questions import ask

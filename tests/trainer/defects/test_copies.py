@@ -30,7 +30,7 @@ from lockstep.debugging.silent import d11_unsynchronized_timers as d11
 from lockstep.debugging.silent import d17_random_labels as d17
 from lockstep.debugging.silent.__main__ import main
 from lockstep.debugging.silent.toy import small_model, toy
-from lockstep.site.pages import proofs
+from lockstep.site.pages import proof_marks
 from lockstep.site.verify.normalize import normalize
 from lockstep.trainer import telemetry
 from lockstep.trainer.extensions.timers import PhaseTimers
@@ -282,7 +282,7 @@ def test_every_failure_is_proven_by_a_test_of_the_trainer() -> None:
     """Each of the seventeen sections has a mark that names a test of the
     trainer's."""
     for number in range(1, 18):
-        tests = proofs.cited(section(number), ROOT)
+        tests = proof_marks.cited(section(number), ROOT)
         assert any(t.path.startswith("tests/trainer/") for t in tests), number
 
 

@@ -20,7 +20,7 @@ from lockstep.grading.criteria import (
     quietly,
     read,
 )
-from lockstep.grading.patience import HALF_A_MINUTE, MINUTE, Patience
+from lockstep.grading.hang_budget import HALF_A_MINUTE, MINUTE, HangBudget
 from lockstep.grading.ranks import PRELOAD, SERVER, RankError, Ranks
 
 from . import COST, Bug
@@ -95,14 +95,14 @@ def grade(
     imported(fix, can_be_loaded)
     own_work(file, f"{__package__}.answers.{bug.name}")
     own_work(fix, "lockstep")
-    patience = Patience(max(MINUTE, 2 * seconds))
+    budget = HangBudget(max(MINUTE, 2 * seconds))
     found = {"symptom": ("passed", "")}
     if not symptom:
         found["symptom"] = "not attempted", "put one line into SYMPTOM"
     with TemporaryDirectory() as name:
         folder = Path(name)
         found["proof"], evidence = proof_on_broken(
-            bug, file, folder, seconds, patience
+            bug, file, folder, seconds, budget
         )
         for criterion, text in {
             "proof passes what is sound": bug.sound(),
@@ -110,17 +110,17 @@ def grade(
         }.items():
             if found["proof"][0] != "passed":
                 found[criterion] = "blocked", "first: proof"
-            elif patience.hung:
+            elif budget.hung:
                 found[criterion] = "blocked", "first: a proof that ends"
             else:
                 trainer = compiled(folder, text)
-                status, said = proved(file, trainer, seconds, patience)
+                status, said = proved(file, trainer, seconds, budget)
                 returned = status == "returned"
                 found[criterion] = ("passed" if returned else "failed", said)
         if read(fix).strip() == bug.broken().strip().encode():
             found["fix"] = "not attempted", "trainer.py is as it was"
         else:
-            found |= fix_graded(bug, fix, folder, 2 * seconds, patience)
+            found |= fix_graded(bug, fix, folder, 2 * seconds, budget)
         if found["fix"][0] != "passed":
             found["nothing else changed"] = "blocked", "first: fix"
     outcomes = [Outcome(name, POINTS[name], *found[name]) for name in POINTS]
@@ -154,7 +154,7 @@ def own_work(file: Path, module: str) -> None:
 
 
 def proof_on_broken(
-    bug: Bug, file: Path, folder: Path, seconds: float, patience: Patience
+    bug: Bug, file: Path, folder: Path, seconds: float, budget: HangBudget
 ) -> tuple[tuple[str, str], str]:
     """The proof's status on the broken trainer and, if that has two causes, on
     a trainer with either; and what it said of the first."""
@@ -164,7 +164,7 @@ def proof_on_broken(
         broken += map(bug.broken, bug.defects)
     for text in broken:
         trainer = compiled(folder, text)
-        status, said = proved(file, trainer, seconds, patience)
+        status, said = proved(file, trainer, seconds, budget)
         if status == "returned":
             of = "the trainer as it was given"
             if evidence:
@@ -181,13 +181,13 @@ def proof_on_broken(
 
 
 def proved(
-    file: Path, trainer: Path, asked: float, patience: Patience
+    file: Path, trainer: Path, asked: float, budget: HangBudget
 ) -> tuple[str, str]:
     """Whether the proof raised, returned, failed or was not attempted; and what
     it said."""
-    seconds = patience.granted(asked)
+    seconds = budget.granted(asked)
     try:
-        with patience.waiting():
+        with budget.waiting():
             said = Ranks(1, prove, file, trainer).results(seconds)[0]
     except RankError as error:
         return ended_badly(error, cut=seconds < asked)
@@ -195,13 +195,13 @@ def proved(
 
 
 def fix_graded(
-    bug: Bug, fix: Path, folder: Path, asked: float, patience: Patience
+    bug: Bug, fix: Path, folder: Path, asked: float, budget: HangBudget
 ) -> dict[str, tuple[str, str]]:
     """The statuses of both criteria of a fix."""
     job = fix, written(folder, bug.sound()), folder / "runs", bug.defects
-    seconds = patience.granted(asked)
+    seconds = budget.granted(asked)
     try:
-        with patience.waiting():
+        with budget.waiting():
             own, rest = Ranks(1, quietly, examined, *job).results(seconds)[0]
     except RankError as error:
         return {"fix": ended_badly(error, cut=seconds < asked)}

@@ -15,10 +15,11 @@ from typing import Any
 
 import tyro
 
-from lockstep.experiments.benchmarks import background as background_saving
-from lockstep.experiments.benchmarks import links, parts
-from lockstep.experiments.benchmarks.background import Saving
-from lockstep.experiments.benchmarks.order import orders
+from lockstep.experiments.benchmarks import (
+    background_saving as background_saving,
+)
+from lockstep.experiments.benchmarks import labs_vs_torch, links
+from lockstep.experiments.benchmarks.background_saving import Saving
 from lockstep.experiments.benchmarks.result import broken, summary
 from lockstep.experiments.benchmarks.settings import (
     FIXED,
@@ -27,6 +28,7 @@ from lockstep.experiments.benchmarks.settings import (
     Settings,
 )
 from lockstep.experiments.benchmarks.tables import tables
+from lockstep.experiments.benchmarks.time_to_first_batch import orders
 from lockstep.experiments.provenance import about, write
 
 
@@ -69,7 +71,9 @@ def background(
     if settings.pairs < 3:
         sys.exit("--pairs must be at least 3: the first is left out")
     found: dict[str, Any] = {**about(), "settings": asdict(settings)}
-    found |= on_ranks("lockstep.experiments.benchmarks.background", settings)
+    found |= on_ranks(
+        "lockstep.experiments.benchmarks.background_saving", settings
+    )
     found["summary"] = background_saving.summary(found)
     write(found, result)
     return render_background(result)
@@ -111,8 +115,8 @@ if __name__ == "__main__":
         "render-background": render_background,
         "links": links.run,
         "render-links": links.render,
-        "parts": parts.run,
-        "render-parts": parts.render,
+        "parts": labs_vs_torch.run,
+        "render-parts": labs_vs_torch.render,
         "render": render,
         "check": check,
     }

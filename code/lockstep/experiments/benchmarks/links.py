@@ -111,7 +111,7 @@ def points(op: str, ranks: list[Acts]) -> list[dict[str, Any]]:
 
 def planned(op: str, world: int, size: int, **link: float) -> dict[str, Any]:
     """The planner's answer. gloo broadcasts down a tree and does the rest in a
-    ring (`lockstep.experiments.demos.wire`)."""
+    ring (`lockstep.experiments.demos.bytes_on_wire`)."""
     given = {"op": op, "bytes": size, "ranks": world}
     given |= {"algorithm": "tree" if op == "broadcast" else "ring"}
     return collective(given | {"bandwidth": 0, "latency": 0} | link)

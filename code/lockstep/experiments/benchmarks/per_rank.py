@@ -8,8 +8,8 @@ from typing import Any
 
 import torch.distributed as dist
 
-from lockstep.experiments.benchmarks.contest import Round, contest
-from lockstep.experiments.benchmarks.saving import saving
+from lockstep.experiments.benchmarks.checkpoint_cost import saving
+from lockstep.experiments.benchmarks.cpu_time_per_step import Round, contest
 from lockstep.experiments.benchmarks.settings import HIDDEN_SIZES, Settings
 from lockstep.trainer.extensions.launcher import (
     run_and_leave,

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .seldom import digits, network
+from .local_sgd import digits, network
 
 SHARES, SHARE, STEPS, WINDOW = 4, 16, 200, 40
 

@@ -16,7 +16,7 @@ from lockstep.experiments.faults.campaign import (
     in_a_row,
     judged_again,
 )
-from lockstep.experiments.faults.draw import SETTINGS
+from lockstep.experiments.faults.random_faults import SETTINGS
 from lockstep.experiments.faults.tables import tables
 from lockstep.experiments.provenance import about, write
 

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lockstep.experiments.faults.draw import SETTINGS, Draw, drawn
 from lockstep.experiments.faults.judge import Log, complaints, recoveries
+from lockstep.experiments.faults.random_faults import SETTINGS, Draw, drawn
 from lockstep.trainer.extensions.faults import (
     COMPUTING,
     PUBLISHING,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import tyro
 
-from lockstep.experiments.gpu import kernels, repeated, steps, tables
+from lockstep.experiments.gpu import determinism, kernels, steps, tables
 from lockstep.experiments.gpu.settings import Shape
 from lockstep.experiments.provenance import about, gpu, write
 
@@ -95,8 +95,8 @@ PARTS: dict[str, Callable[[], Any]] = {
     "moved": kernels.moved,
     "copies": kernels.copies,
     "hidden_copy": kernels.hidden_copy,
-    "twice": repeated.twice,
-    "batches": repeated.in_other_batches,
+    "twice": determinism.twice,
+    "batches": determinism.in_other_batches,
     "biased": kernels.biased,
     "fragments": steps.fragments,
     "resumed": resumed,

@@ -15,10 +15,10 @@ from typing import Any, Literal
 import tyro
 
 from lockstep.exam.adapter import Launch, load
-from lockstep.exam.bench import ExamError
 from lockstep.exam.examine import Exam, examine
 from lockstep.exam.questions import BY_ID, Result, Verdict, current
 from lockstep.exam.report import Streamed, conclusion
+from lockstep.exam.sandbox import ExamError
 from lockstep.experiments.peers import tables
 from lockstep.experiments.provenance import about, gpu, write
 from lockstep.experiments.resume_mutants.forked import starter

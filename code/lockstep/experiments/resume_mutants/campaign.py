@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lockstep.exam.adapter import Adapter, Launch, load
-from lockstep.exam.bench import ExamError
 from lockstep.exam.examine import Exam, Progress, examine
 from lockstep.exam.questions import Result
+from lockstep.exam.sandbox import ExamError
 from lockstep.experiments.provenance import revision
 
 from .forked import starter

@@ -19,8 +19,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.bio.batches import Ids, TokenBatches, cut, padding
-from lockstep.bio.counts import part_of_mean
 from lockstep.bio.datasets import chembl
+from lockstep.bio.global_mean import part_of_mean
 from lockstep.instruments.forked import on_ranks
 from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from lockstep.experiments import markdown
 from lockstep.experiments.markdown import measured, table
 from lockstep.experiments.provenance import about, write
-from lockstep.experiments.studies import sparse
+from lockstep.experiments.studies import sparse_labels
 from lockstep.instruments.forked import in_a_group
 from lockstep.trainer.order import GlobalOrder
 
@@ -48,7 +48,7 @@ def network() -> Any:
     )
 
     torch.manual_seed(0)
-    tasks = sparse.values().shape[1]
+    tasks = sparse_labels.values().shape[1]
     return models.MPNN(
         parts.BondMessagePassing(),
         parts.MeanAggregation(),
@@ -58,7 +58,7 @@ def network() -> Any:
 
 def rows_of(step: int) -> np.ndarray:
     """A step's molecules, all ranks'."""
-    order = GlobalOrder(len(sparse.values()), seed=0)
+    order = GlobalOrder(len(sparse_labels.values()), seed=0)
     return order(np.arange(step * RANKS * BATCH, (step + 1) * RANKS * BATCH))
 
 
@@ -66,12 +66,12 @@ def batch_of(rows: np.ndarray, kept: float) -> Any:
     """As chemprop's loader makes it; each task has mean 0 and deviation 1, as
     its command line has it."""
     data = import_module("chemprop.data")
-    full = sparse.values()
+    full = sparse_labels.values()
     labels = full.numpy()
     scaled = (labels - np.nanmean(labels, 0)) / np.nanstd(labels, 0)
-    scaled[sparse.values(kept).isnan().numpy()] = np.nan
-    smiles = sparse.chembl().smiles
-    own = zip(rows, sparse.labeled()[rows], strict=True)
+    scaled[sparse_labels.values(kept).isnan().numpy()] = np.nan
+    smiles = sparse_labels.chembl().smiles
+    own = zip(rows, sparse_labels.labeled()[rows], strict=True)
     dataset = data.MoleculeDataset(
         [
             data.MoleculeDatapoint.from_smi(smiles[at], y=scaled[row])
@@ -148,7 +148,7 @@ def compare(steps: int) -> Found:
     found = {}
     for kept in FILLS:
         errors = np.array(in_a_group(RANKS, own_steps, kept, steps)[0])
-        filled = float((~sparse.values(kept).isnan()).float().mean())
+        filled = float((~sparse_labels.values(kept).isnan()).float().mean())
         found[f"{filled:.2%}"] = {
             "as given": summary(errors[:, 0]),
             "by global count": summary(errors[:, 1]),

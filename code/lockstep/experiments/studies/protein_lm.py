@@ -22,8 +22,8 @@ import torch._dynamo  # before the fork: an optimizer's first step imports it
 import torch.distributed as dist
 from torch import Tensor
 
-from lockstep.bio.counts import part_of_mean
 from lockstep.bio.datasets import families, proteome
+from lockstep.bio.global_mean import part_of_mean
 from lockstep.bio.protein_lm import (
     Batch,
     Place,

@@ -39,7 +39,7 @@ from lockstep.bio.smiles.store import Molecules
 from lockstep.bio.smiles.tokens import Tokens
 from lockstep.bio.smiles.train import STORE
 from lockstep.experiments import markdown
-from lockstep.experiments.benchmarks.order import alone
+from lockstep.experiments.benchmarks.time_to_first_batch import alone
 from lockstep.experiments.markdown import in_bytes, measured, table
 from lockstep.experiments.provenance import about, write
 from lockstep.experiments.studies.smiles_streams import orders, trend

@@ -14,7 +14,7 @@ import numpy as np
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from lockstep.bio.datasets import chembl
-from lockstep.experiments.demos.streams import buffered
+from lockstep.experiments.demos.data_streams import buffered
 from lockstep.trainer.order import GlobalOrder
 
 RANKS, WORKERS, MOLECULES = 2, 2, 4800

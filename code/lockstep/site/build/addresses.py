@@ -3,7 +3,8 @@
     python -m lockstep.site.build.addresses   at a release: keep all addresses
 
 `docs/published.txt` names each page that a release had. `docs/redirects.yml`
-names the new place of each page and each anchor that has moved. A server never
+names the new place of each page and each anchor that has moved, and
+`practice/renamed.yml` the new id of each renamed question. A server never
 sees an anchor, so a page carries its moved anchors, and a script forwards.
 """
 
@@ -18,6 +19,8 @@ import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
+
+from lockstep.site.pages.questions import moved
 
 PUBLISHED = "published.txt"
 REDIRECTS = "redirects.yml"
@@ -57,6 +60,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     global _moved
     _moved = redirects(Path(config.docs_dir))
     pages = {old: new for old, new in _moved.items() if "#" not in old}
+    pages |= moved(config.nav)
     config.plugins["redirects"].config["redirect_maps"] = pages
     return config
 

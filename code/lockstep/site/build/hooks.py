@@ -16,6 +16,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import AnchorLink
 from mkdocs.utils import get_relative_url
@@ -33,25 +34,26 @@ from lockstep.explore import page as explore_page
 from lockstep.explore import planner_page
 from lockstep.practice import estimates
 from lockstep.practice.figures import ENVIRONMENT, computed
-from lockstep.site.build.freshness import outdate
-from lockstep.site.build.kept import (
-    Navigation,
+from lockstep.site.build import frame
+from lockstep.site.build.build_cache import (
+    KeptNavigation,
     Store,
     keep_compiled,
     keep_formatted,
     keep_highlighted,
 )
-from lockstep.site.build.policy import protect
+from lockstep.site.build.content_security_policy import protect
+from lockstep.site.build.freshness import outdate
 from lockstep.site.pages import (
     api,
-    checked,
     glossary,
     llms,
     notebook_pages,
-    predicted,
-    proofs,
+    proof_marks,
+    published_runs,
     questions,
     rounds,
+    torch_claims,
 )
 from lockstep.site.pages.diagrams import Ahead, picture
 from lockstep.site.pages.number_box import number_box
@@ -73,6 +75,7 @@ _BRANCH = "main"  # what is published is built from it
 _serving = _dirty = False
 _drawings = Ahead()
 _stores: list[Store] = []
+_made: dict[str, frame.Groups] = {}  # pages below their index, in this build
 _BUTTONS = """
 
 [Open in Colab]({colab}){{ .md-button }}
@@ -132,19 +135,28 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         _publish(files, config, f"assets/ts-fsrs/{path.name}", path)
     for path in sorted(timeline.FOLDER.glob("*.json")):
         _publish(files, config, f"performance/traces/{path.name}", path)
-    sources = dumps(in_browser())
     bundle = "assets/python-files.json"
-    files.append(File.generated(config, bundle, content=sources))
+    files.append(File.generated(config, bundle, content=dumps(in_browser())))
     root = _root(config)
     for path in sorted(root.glob("labs/*.ipynb")):
         inside = path.relative_to(root).as_posix()
         files.append(File(inside, str(root), config.site_dir, True))
     repository = (config.repo_url or "").rstrip("/")
+    _made.clear()
     for made in (questions, rounds):
-        made.publish(files, config, f"{repository}/blob/{_BRANCH}")
+        _made.update(
+            made.publish(files, config, f"{repository}/blob/{_BRANCH}")
+        )
     if _dirty:
         outdate(files, root)
     return files
+
+
+def on_nav(nav: Navigation, files: Files, **_: object) -> Navigation:
+    """Put questions and rounds below their index. Lead from core to core."""
+    frame.place(nav, _made, files)
+    frame.walk(nav)
+    return nav
 
 
 def on_page_markdown(
@@ -166,10 +178,10 @@ def on_page_markdown(
     if page.meta.get("computed"):
         planner = get_relative_url("planner/", page.url)
         given: dict[str, object] = {"bugs": bugs().values(), "colab": colab}
-        given |= {"glossary": glossary.load(), "checked": checked.load()}
+        given |= {"glossary": glossary.load(), "checked": torch_claims.load()}
         given["sources"] = sources
-        runs = get_relative_url(predicted.PAGE, page.url)
-        given["published"] = predicted.Views(planner, runs)
+        runs = get_relative_url(published_runs.PAGE, page.url)
+        given["published"] = published_runs.Views(planner, runs)
         try:
             markdown = computed(
                 markdown,
@@ -187,7 +199,7 @@ def on_page_markdown(
         markdown = _EXPLORABLE.sub(
             lambda found: explore_page.figure(found["name"], first), markdown
         )
-        markdown = proofs.marked(markdown, sources)
+        markdown = proof_marks.marked(markdown, sources)
     except ValueError as error:
         raise PluginError(f"{page.file.src_uri}: {error}") from None
     if not (name := page.meta.get("notebook")):
@@ -204,13 +216,14 @@ def on_page_markdown(
     return title + buttons + newline + text
 
 
-def on_page_content(html: str, page: Page, **_: object) -> str:
+def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
     """Give a notebook the site's style, and leave it to the search to find the
     page that tells of it. Label the cells of wide tables; mark the links whose
     address a printed page tells, and the words of the glossary."""
     if page.file.src_uri.endswith(".ipynb"):
         page.meta["search"] = {"exclude": True}
         return notebook_pages.plain(html, list(_ids(page.toc)))
+    html = frame.opened(html, page, files)
     html = _AWAY.sub("<a data-away", stackable(html))
     if page.file.src_uri != glossary.PAGE:
         html = glossary.marked(html)
@@ -226,7 +239,7 @@ def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
     kept = _root(config) / ".cache" / made_by
     kept.mkdir(exist_ok=True)
     env.bytecode_cache = FileSystemBytecodeCache(str(kept))
-    Navigation(x.page for x in files if x.page).install(env)
+    KeptNavigation(x.page for x in files if x.page).install(env)
     try:
         llms.publish(files, config)
     except ValueError as error:

@@ -26,9 +26,9 @@ from lockstep.debugging.bugs import bugs
 from lockstep.drills import drills
 from lockstep.labs import labs
 from lockstep.practice.bank import Asked, admitted
-from lockstep.practice.core import core
+from lockstep.practice.core_questions import core
 from lockstep.practice.rounds import rounds
-from lockstep.site.pages.origins import vetted
+from lockstep.site.pages.number_origins import vetted
 
 ROOT = Path(__file__).parents[4]
 REPORTS = Path(".cache/reports")

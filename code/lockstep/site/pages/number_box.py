@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from textwrap import indent
 
-from lockstep.site.pages import proofs
+from lockstep.site.pages import proof_marks
 
 
 def number_box(number: str, applies: str, proof: str) -> str:
@@ -25,7 +25,7 @@ def number_box(number: str, applies: str, proof: str) -> str:
     if not applies.strip():
         raise ValueError(f"say what the number applies to: {number!r}")
     mark = f"[✓ {proof}]"
-    if not any(name for name, _ in proofs.named(mark)):
+    if not any(name for name, _ in proof_marks.named(mark)):
         raise ValueError(f"a number box without a proof or source: {number!r}")
     body = f"{number.strip()} {mark}\n\n{applies.strip()}\n"
     return '!!! abstract "The number to keep"\n\n' + indent(body, "    ")

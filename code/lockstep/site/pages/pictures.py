@@ -19,7 +19,11 @@ from lockstep.experiments.fleet.tables import named
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
-from lockstep.site.pages import predicted, sharding_pictures
+from lockstep.site.pages import (
+    data_pictures,
+    published_runs,
+    sharding_pictures,
+)
 from lockstep.site.pages.charts import (
     Axis,
     Chart,
@@ -34,8 +38,8 @@ from lockstep.site.pages.charts import (
 )
 
 RESULTS = Path(experiments.__file__).parent
-LOSSES = RESULTS / "demos" / "resumed.json"
-SPIKES = RESULTS / "demos" / "unstable.json"
+LOSSES = RESULTS / "demos" / "loss_after_resume.json"
+SPIKES = RESULTS / "demos" / "training_instability.json"
 GPU = RESULTS / "gpu" / "result.json"
 BENCHMARK = RESULTS / "benchmarks" / "result.json"
 PROTEINS = RESULTS / "studies" / "protein_lm.json"
@@ -612,6 +616,7 @@ def millis(microseconds: float) -> str:
 PICTURES: dict[str, Callable[[], Chart]] = {
     "memory": memory,
     "bubble": bubble,
+    "one-order": data_pictures.one_order,
     "loss": loss,
     "spike-batch": spike(
         "bad batch",
@@ -659,8 +664,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "trace-late": trace("late", "Trace A"),
     "trace-apart": trace("apart", "Trace B"),
     "trace-overlap": trace("overlap", "Trace C"),
-    "predicted-throughput": partial(predicted.chart, "throughput"),
-    "predicted-memory": partial(predicted.chart, "memory"),
+    "predicted-throughput": partial(published_runs.chart, "throughput"),
+    "predicted-memory": partial(published_runs.chart, "memory"),
     "sharding-state": sharding_pictures.state,
     "sharding-step": sharding_pictures.step,
 }

@@ -35,13 +35,14 @@ from lockstep.practice.bank import (
     Asked,
     Pushback,
     admitted,
+    renamed,
 )
-from lockstep.practice.core import KINDS, Core, core
+from lockstep.practice.core_questions import KINDS, Core, core
 from lockstep.practice.figures import ROOT, computed, given, template
 from lockstep.practice.rounds import Round, rounds
 from lockstep.site.pages import generated
 from lockstep.site.pages.evidence import headings
-from lockstep.site.pages.origins import vetted
+from lockstep.site.pages.number_origins import vetted
 
 HOME = "practice/questions"
 INDEX = f"{HOME}/index.md"
@@ -60,8 +61,11 @@ _ASKED = re.compile(r'plan\("([\w-]+)".*\)\.(\w+)', re.S)
 Shown = Callable[[str], str]  # the text of a question to that of a page
 
 
-def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
-    """Add the pages and the bundle, if the navigation names the index.
+def publish(
+    files: Files, config: MkDocsConfig, repository: str
+) -> dict[str, dict[str, list[str]]]:
+    """Add the pages and the bundle, if the navigation names the index. Return
+    the index page's groups: the questions of each topic, the core first.
 
     Args:
         repository: the address below which its files are shown.
@@ -70,7 +74,7 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
         PluginError: a question is not whole, or a figure cannot be computed.
     """
     if not names(config.nav, INDEX):
-        return
+        return {}
     try:
         traps = vetted(admitted())
         asked, found = list(vetted(core()).values()), list(traps.values())
@@ -91,6 +95,21 @@ def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
             files.append(File.generated(config, name, content=content))
     except ValueError as error:
         raise PluginError(f"questions: {error}") from None
+    groups: dict[str, list[str]] = {}
+    for one in sorted(every, key=lambda one: list(TOPICS).index(one.topic)):
+        groups.setdefault(TOPICS[one.topic], []).append(f"{HOME}/{one.id}.md")
+    return {INDEX: groups}
+
+
+def moved(nav: Any) -> dict[str, str]:
+    """Return the new page of each renamed question, by its earlier page, if the
+    navigation names the index."""
+    there = {*core(), *admitted()} if names(nav, INDEX) else set()
+    return {
+        f"{HOME}/{old}.md": f"{HOME}/{new}.md"
+        for old, new in renamed().items()
+        if new in there
+    }
 
 
 def names(nav: Any, page: str) -> bool:
@@ -285,6 +304,7 @@ class BankJson(TypedDict):
     """The file of all questions, and of the rubric that scores them."""
 
     topics: dict[str, str]  # by key; those that have questions first
+    renamed: dict[str, str]  # the present id by each earlier id
     levels: Sequence[str]  # from the lowest
     stages: list[dict[str, Any]]
     lines: list[dict[str, Any]]  # of the rubric; `links` are addresses
@@ -329,6 +349,7 @@ class Writer:
                 topic: TOPICS[topic]
                 for topic in sorted(TOPICS, key=lambda topic: topic not in held)
             },
+            "renamed": {**renamed()},
             "levels": scored.levels,
             "stages": [
                 stage.model_dump(mode="json") for stage in scored.stages

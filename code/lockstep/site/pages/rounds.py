@@ -33,23 +33,30 @@ from lockstep.site.pages.questions import (
 HOME = posixpath.dirname(ROUNDS)
 
 
-def publish(files: Files, config: MkDocsConfig, repository: str) -> None:
-    """Add the pages, if the navigation names the list.
+def publish(
+    files: Files, config: MkDocsConfig, repository: str
+) -> dict[str, dict[str, list[str]]]:
+    """Add the pages, if the navigation names the list. Return the list's
+    groups, which are the three pages of each round.
 
     Raises:
         PluginError: a round is not whole, or a figure cannot be computed.
     """
     if not names(config.nav, ROUNDS):
-        return
+        return {}
     try:
         found = list(rounds().values())
         pages = {ROUNDS: index(found)}
+        groups = {}
         for one in found:
-            pages |= pages_of(one, repository)
+            made = pages_of(one, repository)
+            groups[one.title] = list(made)
+            pages |= made
     except ValueError as error:
         raise PluginError(f"rounds: {error}") from None
     for address, text in pages.items():
         files.append(generated.page(config, address, text))
+    return {ROUNDS: groups}
 
 
 def index(found: list[Round]) -> str:

@@ -125,7 +125,7 @@ def _importing(importers: dict[str, set[str]], module: str) -> list[str]:
 def _mirrored(
     importers: dict[str, set[str]], inside: tuple[str, ...]
 ) -> list[str]:
-    """`code/lockstep/bio/pool.py` to `tests/bio/test_pool.py`; a module of a
+    """`code/lockstep/bio/pair.py` to `tests/bio/test_pair.py`; a module of a
     folder without a test of its own to the test of that folder, of which a lab,
     a drill or a bug has those of its number."""
     for depth in range(len(inside), 2, -1):

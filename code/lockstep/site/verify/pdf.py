@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -26,6 +28,18 @@ def printed(page: Page) -> bytes:
     )
 
 
+@contextmanager
+def tab(site: Path) -> Iterator[tuple[str, Page]]:
+    """Serve a built site; yield its address and a tab of Chromium."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    with served(site) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, chromium_sandbox=False
+        )
+        yield address, browser.new_page()
+        browser.close()
+
+
 def main() -> None:
     """Print one page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -33,15 +47,9 @@ def main() -> None:
     parser.add_argument("page", help="its address in the site: handbook/")
     parser.add_argument("file", type=Path)
     given = parser.parse_args()
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    with served(given.site) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, chromium_sandbox=False
-        )
-        page = browser.new_page()
+    with tab(given.site) as (address, page):
         page.goto(address + given.page)
         pdf = printed(page)
-        browser.close()
     given.file.parent.mkdir(parents=True, exist_ok=True)
     given.file.write_bytes(pdf)
 

@@ -1,13 +1,17 @@
-"""How the pages are written, as far as a program can see it.
+"""Check how pages, questions, docstrings and messages are written.
 
-    python -m lockstep.site.verify.prose
+    python -m lockstep.site.verify.prose [--shrink]
 
-Prints one line for each fault and exits 1 when there is one. The text is what
-Markdown makes of a page: code, diagrams and figures do not count.
+Prints one line for each fault and exits 1 if there are any. A page's text is
+what Markdown makes of it: code, diagrams and figures don't count.
+
+`voice.txt` counts the words of `VOICE` that each file still has. A count may
+only shrink: more is a fault, and `--shrink` writes down a smaller count.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -22,6 +26,34 @@ BANNED = re.compile(
     r"|\bnot just\b.{1,80}\bbut\b",
     re.I,
 )
+# What an American engineer wouldn't write, and what to write instead.
+VOICE = {
+    r"is no (?!longer|more|less|better|worse|fewer|other)": "isn't a",
+    r"of (?:its|their|our|your|his|her) own": "its own, or separate",
+    r"whoever": "the person or the process",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"anew": "again",
+    r"amid": "during, or among",
+    r"beside": "next to, or compared with",
+    r"but for": "without, or except",
+    r"seldom": "rarely",
+    r"alike": "the same way, or equally",
+    r"in earnest": "really",
+    r"by lot": "at random",
+    r"err(?:s|ed|ing)?": "fail",
+    r"(?:go|goes|going|gone|went) on": "resume, or continue",
+    r"whereof|thereby": "so",
+    r"we(?: would|['’]d)": "a command",
+    r"random states?": "RNG state",
+    r"network cards?": "NIC",
+    r"matrix (?:products?|multiplications?)": "matmul",
+}
+_VOICE = re.compile(
+    r"\b(?:" + "|".join(f"({words})" for words in VOICE) + r")\b", re.I
+)
+_COUNTS = "code/lockstep/site/verify/voice.txt"
+# The text of a question or a data file: what is not code and no address.
+_QUOTED = re.compile(r"`[^`]*`|https?://\S+|\]\([^)]*\)|\[✓[^]]*\]")
 _EXTENSIONS = (
     "admonition",
     "attr_list",
@@ -38,7 +70,7 @@ _FIGURE = re.compile(r"\{\{.*?\}\}", re.S)
 _STATEMENT = re.compile(r"\{%.*?%\}|\{#-.*?-#\}", re.S)
 _COMMENT = re.compile(r"<!--.*?-->", re.S)
 _FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.M | re.S)
-# A page names what holds a sentence by a mark, which proofs.py reads.
+# A page names what holds a sentence by a mark, which proof_marks.py reads.
 _TEST = re.compile(r"`[^`\n]*\b(?:tests/[\w/]+|test_\w+)[^`\n]*`")
 _LEFT_OUT = "pre, .footnote-backref, .md-button, script, style"
 
@@ -64,6 +96,78 @@ def faults(text: str, path: str = "") -> Iterator[str]:
         written = _own(block)
         for found in BANNED.finditer(written):
             yield f"a banned word, {found[0]!r}: {_start(written)}"
+
+
+def voice(text: str, path: str) -> Iterator[str]:
+    """Yield each use of a word of `VOICE`, with what to write instead.
+
+    Args:
+        path: the file's path: a Markdown page, a Python module, or data.
+    """
+    for written in _written(text, path):
+        for found in _VOICE.finditer(written):
+            instead = [*VOICE.values()][(found.lastindex or 1) - 1]
+            start = max(0, found.start() - 30)
+            around = _start(written[start : found.end() + 30])
+            yield f"{found[0]!r}: write {instead}: … {around} …"
+
+
+def _written(text: str, path: str) -> Iterator[str]:
+    """The prose of a file: a page's blocks, a module's strings, or all data."""
+    if path.endswith(".md"):
+        for block in _rendered(text).select("p, li, td, dd, h1, h2, h3, h4"):
+            yield _own(block)
+    elif path.endswith(".py"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield _QUOTED.sub("code", node.value)
+    else:
+        yield _QUOTED.sub("code", text)
+
+
+def files(root: Path) -> Iterator[str]:
+    """Yield the path of each file whose words are counted, below the root."""
+    for pattern in (
+        "*.md",
+        "docs/**/*.md",
+        "code/lockstep/**/*.py",
+        "code/lockstep/practice/**/*.yml",
+        "code/lockstep/site/pages/*.yml",
+    ):
+        for path in sorted(root.glob(pattern)):
+            yield path.relative_to(root).as_posix()
+
+
+def counts(root: Path) -> dict[str, int]:
+    """Return how many words of `VOICE` each file may have."""
+    path = root / _COUNTS
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    pairs = (line.split() for line in lines if not line.startswith("#"))
+    return {name: int(count) for name, count in pairs}
+
+
+def grown(root: Path, shrink: bool = False) -> Iterator[str]:
+    """Yield each fault of a file with more or fewer words than its count.
+
+    Args:
+        shrink: write smaller counts down instead.
+    """
+    allowed, left = counts(root), {}
+    for path in files(root):
+        found = [*voice((root / path).read_text("utf-8"), path)]
+        most = allowed.get(path, 0)
+        if len(found) > most:
+            for fault in found:
+                yield f"{path}: {fault}"
+            yield f"{path}: {len(found)} such words, where {most} are allowed"
+        elif len(found) < most and not shrink:
+            yield f"{path}: has {len(found)} of {most} words: run --shrink"
+        if least := min(len(found), most):
+            left[path] = least
+    if shrink:
+        head = "# Words of VOICE in prose.py by file: may only shrink."
+        lines = [head, *(f"{path} {count}" for path, count in left.items())]
+        (root / _COUNTS).write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def _rendered(text: str) -> BeautifulSoup:
@@ -122,6 +226,7 @@ def main() -> int:
         for path in (page.relative_to(root).as_posix() for page in pages)
         for fault in faults((root / path).read_text("utf-8"), path)
     ]
+    found += grown(root, "--shrink" in sys.argv[1:])
     for fault in found:
         print(fault)
     print(f"{len(found)} faults in how {len(pages)} pages are written")

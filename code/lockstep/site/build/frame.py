@@ -1,0 +1,109 @@
+"""The frame of the pages: where each stands in the navigation, which pages come
+before and after it, and how long it takes to read.
+
+A chapter is a folder: its `index.md` is the core, and the `in-depth*.md` next
+to it hold the depth. Readers walk from core to core; the depth is a side door.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from bs4 import BeautifulSoup
+from mkdocs.structure.files import Files
+from mkdocs.structure.nav import Navigation, Section
+from mkdocs.structure.pages import Page
+
+WORDS_PER_MINUTE = 220
+Groups = Mapping[str, Sequence[str]]  # the pages below each heading
+_DEPTH = re.compile(r"(?P<folder>.+)/in-depth[\w-]*\.md")
+_NOT_READ = "pre, details, figure, svg, .highlight, [hidden]"
+
+
+def place(nav: Navigation, made: Mapping[str, Groups], files: Files) -> None:
+    """Put pages that the build makes below their index page.
+
+    Args:
+        nav: The navigation of `mkdocs.yml`, which names the index pages.
+        made: By index page, its groups; addresses are paths below `docs`.
+        files: All files of the site.
+    """
+    for index in [page for page in nav.pages if page.file.src_uri in made]:
+        sections = [
+            Section(title, [_page(files, uri) for uri in uris])
+            for title, uris in made[index.file.src_uri].items()
+        ]
+        within = index.parent
+        siblings = within.children if within else nav.items
+        whole = Section(str(index.title), [index, *sections])
+        siblings[siblings.index(index)] = whole
+        whole.parent = within
+        _adopt(whole)
+    nav.pages[:] = _pages(nav.items)
+
+
+def walk(nav: Navigation) -> None:
+    """Lead from core to core, and from a depth back to its core and on."""
+    order = [page for page in nav.pages if not _core_of(page)]
+    for page in order:
+        page.previous_page = page.next_page = None
+    for before, after in pairwise(order):
+        before.next_page, after.previous_page = after, before
+    cores = {page.file.src_uri: page for page in order}
+    for page in nav.pages:
+        if core := cores.get(_core_of(page)):
+            page.previous_page, page.next_page = core, core.next_page
+
+
+def opened(html: str, page: Page, files: Files) -> str:
+    """Say at the top of a core how long it takes, and link to its depth."""
+    folder = posixpath.dirname(page.file.src_uri)
+    if (
+        page.file.src_uri != f"{folder}/index.md"
+        or not files.get_file_from_path(f"{folder}/in-depth.md")
+    ):
+        return html
+    minutes = max(1, round(words(html) / WORDS_PER_MINUTE))
+    line = (
+        f'<p class="reading-time">{minutes} minutes · '
+        '<a href="in-depth/">In depth</a></p>'
+    )
+    return html.replace("</h1>", f"</h1>\n{line}", 1)
+
+
+def words(html: str) -> int:
+    """Count the running words of a page: no code, folds or pictures."""
+    text = BeautifulSoup(html, "html.parser")
+    for part in text.select(_NOT_READ):
+        part.extract()
+    return len(text.get_text(" ").split())
+
+
+def _core_of(page: Page) -> str:
+    found = _DEPTH.fullmatch(page.file.src_uri)
+    return f"{found['folder']}/index.md" if found else ""
+
+
+def _page(files: Files, uri: str) -> Page:
+    file = files.get_file_from_path(uri)
+    assert file
+    assert file.page
+    return file.page
+
+
+def _adopt(section: Section) -> None:
+    for child in section.children:
+        child.parent = section
+        if isinstance(child, Section):
+            _adopt(child)
+
+
+def _pages(items: Iterable[object]) -> Iterator[Page]:
+    for item in items:
+        if isinstance(item, Page):
+            yield item
+        elif isinstance(item, Section):
+            yield from _pages(item.children)
