@@ -225,6 +225,45 @@ def test_memory_is_what_zero_prints() -> None:
     }
 
 
+def test_more_gpus_help_fsdp2_and_not_ddp() -> None:
+    """Llama 3 8B's 8.03 billion parameters at 16 bytes: whole on every GPU of
+    DDP, and divided by the number of GPUs under FSDP2."""
+    whole = 16 * 8.030261248
+    assert {row[0]: row[-1] for row in table("sharding-state")} == {
+        "DDP on 8 GPUs": f"{whole:.1f} GB",
+        "DDP on 64 GPUs": f"{whole:.1f} GB",
+        "FSDP2 on 8 GPUs": f"{whole / 8:.1f} GB",
+        "FSDP2 on 64 GPUs": f"{whole / 64:.1f} GB",
+    }
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_sharded_step_draws_what_is_whole_at_its_peak(width: int) -> None:
+    """The line at the peak crosses two layers' whole weights and two layers'
+    whole gradients, as FSDP2 holds them. Every gather but the first, and the
+    first of the backward pass, is on the network while a layer computes."""
+    svg = drawn(PICTURES["sharding-step"](), width)
+    (line,) = svg.select("path.chart-rule")
+    at, top = numbers(line)[:2]
+    crossed = []
+    for box in svg.select("rect.chart-edge"):
+        left, wide = float(box["x"]), float(box["width"])
+        if left < at < left + wide and float(box["y"]) > top:
+            crossed.append(str(box["fill"]))
+    fills = [one.rpartition("fill-")[2] for one in crossed]
+    assert sorted(fills) == ["1)", "1)", "4)", "4)"]
+    spans = [row[1:] for row in table("sharding-step")]
+    ends = [
+        [tuple(map(int, x.split(" to "))) for x in cell.split(", ")]
+        for row in spans
+        for cell in row
+    ]
+    forward, weights = ends[0::4], ends[2::4]
+    for layer in range(1, len(spans)):
+        computing, gathered = forward[layer - 1][0], weights[layer][0]
+        assert gathered[0] == computing[0]
+
+
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
     """Three steps of four samples, dealt by turns; the last job has four ranks
     for one step and two from then on."""

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("site-pictures")
 # Each explorable with a page that shows it.
 SHOWN = {
     "loader": "reference/explorables/",
-    "sharded-step": "concepts/sharding/",
+    "sharded-step": "concepts/sharding/in-depth/",
     "stragglers": "concepts/hardware/",
     "restart": "",
     "ring": "concepts/collectives/",

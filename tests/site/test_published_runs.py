@@ -160,10 +160,23 @@ def test_a_box_compares_a_run_and_says_why(figure: str) -> None:
     assert f'href="./#{anchor(each.row)}"' in said
 
 
+@pytest.mark.parametrize("figure", BOTH)
+def test_a_sentence_quotes_a_run_with_a_link_to_its_row(figure: str) -> None:
+    """What a run measured stands in a sentence as the box says it."""
+    each = next(x for x in BOTH[figure] if x.row.id == RUN)
+    said = shown(f'published.measured("{RUN}", "{figure}")')
+    assert said.startswith(f'<a href="./#{anchor(each.row)}">')
+    box = shown(f'published.checked("{RUN}", "why", "{figure}")')
+    assert f"**Measured**: {said.partition('>')[2].removesuffix('</a>')}" in box
+    rate = shown(f'published.run("{RUN}", "{figure}").measured_rate')
+    assert float(rate) == each.measured_rate
+
+
 @pytest.mark.parametrize(
     ("call", "fault"),
     [
         ('published.checked("x", "why")', "no published run 'x'"),
+        ('published.measured("x")', "no published run 'x'"),
         (f'published.checked("{RUN}", " ")', "say why"),
         (f'published.checked("{RUN}")', "say why"),
         (f'published.checked("{RUN}", "why", "speed")', "'speed'"),

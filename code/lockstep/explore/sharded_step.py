@@ -57,7 +57,7 @@ SETTINGS = [
 ]
 SCENES = [
     ("hidden", "The gather hides", ""),
-    ("slow", "One network card for eight GPUs", "bandwidth:46"),
+    ("slow", "One NIC for eight GPUs", "bandwidth:46"),
     ("larger", "The same, two sequences", "bandwidth:46,tokens:16384"),
     ("ddp", "DDP", "stage:0"),
 ]
@@ -74,7 +74,8 @@ class Costs:
         self.forward = work / ACHIEVED
         self.weights = 2 * PARAMETERS  # bytes, in bf16; a gradient has as many
         self.gather = _sent("all_gather", self.weights, values)
-        self.scatter = _sent("reduce_scatter", self.weights, values)
+        reduced = values.get("reduced", 2) * PARAMETERS  # 2 or 4 bytes each
+        self.scatter = _sent("reduce_scatter", reduced, values)
         self.all_reduce = _sent("all_reduce", self.weights, values)
         given = dict(MODEL)
         given.update(

@@ -246,7 +246,7 @@ def communication(given: dict) -> dict:
 
 def sent_as(s: dict) -> dict:
     """Bytes of a weight and of a gradient on the wire, and of a frozen weight,
-    where no format of their own is given."""
+    unless a format is given for them."""
     frozen = s["bytes_frozen"] or s["bytes_parameter"]
     held = frozen if s["lora_rank"] else s["bytes_parameter"]
     return {

@@ -391,7 +391,7 @@ def timed(s: dict) -> dict:
 def bandwidths(s: dict) -> dict:
     """Bytes a second for each kind of group. Ranks lie in the order tp, cp, dp
     (ep inside it), pp, and a group that fits into a node has its bandwidth.
-    Beyond it, rings leave a node by as many network cards as the group has
+    Beyond it, rings leave a node by as many NICs as the group has
     members there; what goes from rank to rank leaves by one."""
     node, inner = s["gpus_per_node"], s["tp"] * s["cp"]
     found = {}

@@ -545,7 +545,7 @@ KINDS: dict = {
         "{gpus} GPUs, eight to a node, train {params} parameters with DDP,"
         " gradients in 16 bits, {tokens_gpu} tokens for each GPU in a step. A"
         " GPU computes at {efficiency} of {peak_flops}. A node has {cards}"
-        " network cards of {bandwidth} each. Communication can hide behind"
+        " NICs of {bandwidth} each. Communication can hide behind"
         " {overlap} of the backward pass. How many seconds of a step are spent"
         " waiting for it?",
         "Time of the ring at the rate of all the cards of a node, less what"

@@ -20,6 +20,7 @@ from torch.distributed.fsdp import (
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grad_norm_
 
+from lockstep.experiments.demos import fsdp2_traffic
 from lockstep.experiments.demos.fsdp2_traffic import (
     LAYERS,
     RANKS,
@@ -29,8 +30,10 @@ from lockstep.experiments.demos.fsdp2_traffic import (
     from_rank_0,
     hybrid,
     seen,
+    shard,
     sharded_step,
     stack,
+    train_step,
 )
 from lockstep.instruments.memory import Memory
 from lockstep.instruments.traffic import Call, Traffic
@@ -87,6 +90,49 @@ def test_a_sharded_step_by_hand_is_the_step_of_one_process() -> None:
         assert torch.allclose(mine, update, atol=1e-3 * float(update.norm()))
 
 
+# FSDP2 as a reader would write it
+
+
+def with_fsdp2(steps: int) -> list[list[float]]:
+    """The whole weights after some steps on this rank's rows, and the shards'
+    dtype is fp32."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    optimizer = shard(model := stack(), mesh())
+    x, y = (rows.chunk(world)[rank] for rows in batch())
+    for _ in range(steps):
+        train_step(model, optimizer, x, y)
+    parts: list[Any] = [layer.weight for layer in model]
+    assert {part.to_local().dtype for part in parts} == {torch.float32}
+    return [part.full_tensor().flatten().tolist() for part in parts]
+
+
+def test_fsdp2_in_bf16_trains_what_one_process_trains() -> None:
+    """Two ranks with fp32 shards, bf16 gathers, fp32 reduction and clipping end
+    with the weights of one process that computes each half of the batch with a
+    bf16 copy of its fp32 weights and averages both gradients in fp32."""
+    model, (x, y) = stack(), batch()
+    before = [layer.weight.detach().clone() for layer in model]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(2):
+        for rows, targets in zip(x.chunk(2), y.chunk(2), strict=True):
+            half = stack().bfloat16()
+            half.load_state_dict(model.state_dict())
+            loss = nn.functional.mse_loss(half(rows.bfloat16()), targets)
+            loss.backward()
+            for layer, copy in zip(model, half, strict=True):
+                mine = copy.weight.grad.float() / 2
+                old = layer.weight.grad
+                layer.weight.grad = mine if old is None else old + mine
+        clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    for found in ranks.run_ranks(2, grouped, with_fsdp2, 2):
+        for layer, old, one in zip(model, before, found, strict=True):
+            update = layer.weight.detach() - old
+            mine = torch.tensor(one).view_as(old) - old
+            assert (mine - update).norm() < 0.01 * update.norm()
+
+
 # What is gathered, sent and held
 
 
@@ -137,6 +183,19 @@ def test_accumulation_gathers_for_every_micro_batch(
     assert (keeps.gathers, keeps.reduces, keeps.sent) == (LAYERS, LAYERS, 1)
     assert one.peak < four.peak < waits.peak < keeps.peak
     assert keeps.peak > 2
+
+
+def test_the_demo_prints_a_line_for_each_case(
+    counted: dict[str, Seen],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(fsdp2_traffic, "in_a_group", lambda *_: [counted])
+    fsdp2_traffic.main()
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line[:22].rstrip() for line in lines] == [*counted]
+    sent = [float(line.split()[-2]) for line in lines]
+    assert sent == [round(one.sent, 2) for one in counted.values()]
 
 
 def of_hybrid() -> list[tuple[str, int]]:

@@ -17,7 +17,12 @@ from torch.distributed.checkpoint.state_dict import (
     set_model_state_dict,
 )
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import (
+    FSDPModule,
+    MixedPrecisionPolicy,
+    fully_shard,
+)
+from torch.nn.utils import clip_grad_norm_
 
 from lockstep.instruments.forked import in_a_group
 from lockstep.instruments.memory import Memory
@@ -95,6 +100,33 @@ def each_layer(
 
 
 # --8<-- [end:wrap]
+# --8<-- [start:train]
+def shard(model: nn.Sequential, mesh: DeviceMesh) -> torch.optim.AdamW:
+    """Shard a stack of blocks in place; return its optimizer."""
+    policy = MixedPrecisionPolicy(
+        param_dtype=torch.bfloat16,  # gather and compute
+        reduce_dtype=torch.float32,  # average gradients
+    )
+    for block in model:
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)  # what is left
+    # From here on, model.parameters() are fp32 shards.
+    return torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+
+def train_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor
+) -> Tensor:
+    """Train on this rank's own rows; return their loss."""
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    clip_grad_norm_(model.parameters(), 1.0)  # the norm over all shards
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.detach()
+
+
+# --8<-- [end:train]
 # --8<-- [start:accumulate]
 def accumulated(
     model: FSDPModule, batches: list[Tensor], wait: bool, keep: bool

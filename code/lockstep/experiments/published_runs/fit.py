@@ -137,7 +137,7 @@ def runs(path: Path = ROWS) -> list[Run]:
 
 @cache
 def program(run: Run) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """What `timed` computes for a run, ready to be computed many times: values
+    """Compile what `timed` computes for a run, to compute it many times: values
     that no constant changes, and the compiled formulas in their order."""
     found = timed(run.answer)
     fixed = {name: plain(value) for name, value in found.items()}
@@ -150,7 +150,7 @@ def program(run: Run) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
 
 
 def again(run: Run, constants: dict[str, float]) -> dict[str, Any]:
-    """What `timed` finds with these constants, as plain numbers."""
+    """Compute `timed` with these constants, as plain numbers."""
     fixed, formulas = program(run)
     scope = fixed | constants
     scope["overlap"] = run.answer["overlap"] or scope["hidden_share"]

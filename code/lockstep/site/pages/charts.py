@@ -73,15 +73,29 @@ def ticks(high: float, count: int = 4) -> list[float]:
     return found
 
 
-def bars(rows: Mapping[str, Mapping[str, float]], axis: Axis) -> Drawing:
+def bars(
+    rows: Mapping[str, Mapping[str, float]],
+    axis: Axis,
+    rules: Mapping[str, float] | None = None,
+    fills: Sequence[int] = range(5),
+) -> Drawing:
     """A bar for each row, made of parts that all rows name in one order; its
-    sum stands beside its name."""
+    sum stands beside its name. Upright rules have a name at a value."""
     parts = [*next(iter(rows.values()))]
 
+    def swatch(canvas: Canvas, i: int, at: float, middle: float) -> None:
+        canvas.swatch(fills[i], at, middle)
+
     def draw(canvas: Canvas) -> None:
-        canvas.legend(parts, Canvas.swatch)
+        canvas.legend(parts, swatch)
         right = canvas.width - 10
         top = canvas.y
+        for name, value in (rules or {}).items():
+            at = axis.at(value, 2, right)
+            canvas.y = top + LINE
+            bottom = canvas.y + len(rows) * (LINE + 20) + 6
+            canvas.upright(at, canvas.y, bottom, "chart-rule")
+            canvas.text(at, canvas.y - 5, name, "middle")
         for label, values in rows.items():
             canvas.y += LINE + 4
             canvas.text(2, canvas.y - 6, label, kind="halo")
@@ -92,7 +106,7 @@ def bars(rows: Mapping[str, Mapping[str, float]], axis: Axis) -> Drawing:
             for i, value in enumerate(values.values()):
                 left = axis.at(begin, 2, right)
                 wide = axis.at(begin + value, 2, right) - left
-                canvas.box(left, canvas.y, wide, 16, f"fill-{i}")
+                canvas.box(left, canvas.y, wide, 16, f"fill-{fills[i]}")
                 begin += value
             canvas.y += 16
         canvas.across(axis, 2, right, top + 4, canvas.y + 6)
@@ -411,7 +425,8 @@ class Chart:
             f'<figure class="chart" id="chart-{name}">'
             f"{self._svg(name, NARROW)}{self._svg(name, WIDE)}"
             f"<figcaption>{escaped(self.title)}</figcaption>"
-            '<details class="chart-data"><summary>The figures</summary>'
+            '<details class="chart-data" data-search-exclude="">'
+            "<summary>The figures</summary>"
             f"{self._table()}</details></figure>"
         )
 

@@ -19,7 +19,11 @@ from lockstep.experiments.fleet.tables import named
 from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
-from lockstep.site.pages import data_pictures, published_runs
+from lockstep.site.pages import (
+    data_pictures,
+    published_runs,
+    sharding_pictures,
+)
 from lockstep.site.pages.charts import (
     Axis,
     Chart,
@@ -662,6 +666,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "trace-overlap": trace("overlap", "Trace C"),
     "predicted-throughput": partial(published_runs.chart, "throughput"),
     "predicted-memory": partial(published_runs.chart, "memory"),
+    "sharding-state": sharding_pictures.state,
+    "sharding-step": sharding_pictures.step,
 }
 
 

@@ -157,7 +157,7 @@ def digits(value: float) -> str:
 
 @dataclass(frozen=True)
 class Views:
-    """What a page may show of the published runs.
+    """Show published runs on a page.
 
     Args:
         planner: the address of the planner's page, from the page that asks.
@@ -299,6 +299,23 @@ class Views:
         }
         return f"{self.planner}?{urlencode({'ask': 'run', **given})}"
 
+    def run(self, run: str, figure: str = "throughput") -> Comparison:
+        """Return one run with its prediction.
+
+        Raises:
+            ValueError: no row or figure has that name.
+        """
+        for one in _found(figure):
+            if one.row.id == run:
+                return one
+        raise ValueError(f"no published run {run!r} with a {figure}")
+
+    def measured(self, run: str, figure: str = "throughput") -> str:
+        """Return what a run measured, linked to its row."""
+        one = self.run(run, figure)
+        href = f"{self.page}#{anchor(one.row)}"
+        return f'<a href="{href}">{_published(one)}</a>'
+
     def checked(
         self, run: str, why: str = "", figure: str = "throughput"
     ) -> str:
@@ -310,11 +327,9 @@ class Views:
             figure: throughput or memory.
 
         Raises:
-            ValueError: there is no such row or figure, or no reason.
+            ValueError: no row or figure has that name, or no reason.
         """
-        one = next((one for one in _found(figure) if one.row.id == run), None)
-        if one is None:
-            raise ValueError(f"no published run {run!r} with a {figure}")
+        one = self.run(run, figure)
         if not why.strip():
             raise ValueError(f"{run}: say why the two figures differ")
         row = one.row
