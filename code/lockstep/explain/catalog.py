@@ -28,7 +28,12 @@ def load(folder: Path = FOLDER) -> list[dict]:
     fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found: list[dict] = []
     for path in sorted(folder.glob("*.yml")):
-        for entry in yaml.load(path.read_text("utf-8"), fast) or []:
+        text = path.read_text("utf-8")
+        try:
+            entries = yaml.load(text, fast)
+        except yaml.YAMLError:  # it refuses an example that begins with a tab
+            entries = yaml.safe_load(text)
+        for entry in entries or []:
             found.append({"group": path.stem} | entry)
     return found
 

@@ -11,12 +11,22 @@ from .scan import Scan
 from .verdict import judge
 
 LARGEST = 1 << 20  # bytes of a paste
+# What a browser gets: the other modules read files.
+FILES = (
+    "__init__.py",
+    "lines.py",
+    "page.py",
+    "patterns.py",
+    "report.py",
+    "scan.py",
+    "verdict.py",
+)
 
 
 def box() -> str:
     """Return the form, which the site's build puts into a page."""
     return (
-        '<form class="explain" data-site=".">'
+        '<form class="explain">'
         '<label for="explain-log">Paste the last lines of your log</label>'
         '<textarea id="explain-log" rows="8" spellcheck="false"'
         ' autocomplete="off" autocapitalize="off"'
@@ -30,14 +40,14 @@ def box() -> str:
     )
 
 
-def explained(entries: list, text: str) -> dict:
+def explained(index: Index, text: str) -> dict:
     """Return the verdict on pasted lines.
 
     Args:
-        entries: messages as the data files have them.
+        index: messages to look for.
         text: the lines.
     """
-    scan = Scan(Index(entries))
+    scan = Scan(index)
     scan.begin("your paste")
     data = text.encode()
     for start in range(0, len(data), 1 << 17):
@@ -52,7 +62,7 @@ def live(entries: str, text: str, site: str) -> str:
     Args:
         entries: JSON of the messages.
         text: the pasted lines.
-        site: address of the site's root, relative to the page.
+        site: address of the site's root.
 
     Returns:
         JSON of `html`, and of `known`; or of `failed`, a line for the reader.
@@ -63,5 +73,5 @@ def live(entries: str, text: str, site: str) -> str:
         return json.dumps(
             {"failed": "that is more than 1 MB; paste the last lines only"}
         )
-    found = explained(json.loads(entries), text)
+    found = explained(Index(json.loads(entries)), text)
     return json.dumps({"html": html(found, site), "known": found["known"]})

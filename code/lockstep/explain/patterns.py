@@ -295,7 +295,7 @@ class Index:
                         seen.append(number)
                         found.append((number, fields, len(pattern.text)))
         # The most specific message first.
-        found.sort(key=lambda one: -one[2])
+        found.sort(key=lambda one: (-one[2], one[0]))
         return [(number, fields) for number, fields, _ in found]
 
 

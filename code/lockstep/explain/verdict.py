@@ -577,7 +577,7 @@ class _Judge:
                     "ranks": [],
                     "page": page(event.id) if event.id in self.entries else "",
                     "first": self.shown(event),
-                    "at": self.at(event) or 1e18,
+                    "at": (self.at(event) or 1e18, event.order),
                 }
                 by_id[key] = row
                 rows.append(row)
