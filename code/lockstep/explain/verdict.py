@@ -444,7 +444,7 @@ class _Judge:
         found["title"] = dumps["title"]
         found["rank"] = suspects[0] if len(suspects) == 1 else None
         found["ranks"] = suspects
-        found["means"] = dumps["title"]
+        found["means"] = dumps["means"]
         found["check"] = [
             {
                 "do": f"the last lines and the exit code of {_ranks(suspects)}",
@@ -583,7 +583,9 @@ class _Judge:
         rows: list = []
         by_id: dict = {}
         for event in self.scan.events:
-            if event.id == found["id"] and event.title == found["title"]:
+            if event.text in [one["text"] for one in found["evidence"]]:
+                continue
+            if event.id == found["id"] != "python-exception":
                 continue
             key = (event.id, event.title)
             if key not in by_id:
@@ -637,7 +639,9 @@ def headline(found: dict) -> str:
 
 def _same(a, b) -> bool:  # type: ignore[no-untyped-def]
     """Whether two events are one message, on whatever rank."""
-    return a.id == b.id and a.title == b.title and a.role == b.role
+    if a.id != b.id or a.title != b.title or a.role != b.role:
+        return False
+    return a.fields.get("error") == b.fields.get("error")
 
 
 def _depth(event) -> int:  # type: ignore[no-untyped-def]
