@@ -262,18 +262,18 @@ class Index:
         for number, entry in enumerate(entries):
             for text in entry["patterns"]:
                 patterns.append((Pattern(text), number))
+        candidates = [pattern.words() for pattern, _ in patterns]
         waiting = list(range(len(patterns)))
-        candidates = [patterns[n][0].words() for n in waiting]
         self.words: list = []
         self.by_word: dict = {}
         while waiting:
-            counts: dict = {}
+            worth: dict = {}
             for n in waiting:
-                for word in _useful(candidates[n]):
-                    counts[word] = counts.get(word, 0) + 1
+                for word in candidates[n]:
+                    worth[word] = worth.get(word, 0) + _rare(word)
             # Among equals the longest, then the alphabet: the same each time.
-            best = max([(counts[word], len(word), word) for word in counts])[2]
-            chosen = [n for n in waiting if best in _useful(candidates[n])]
+            best = max([(worth[word], len(word), word) for word in worth])[2]
+            chosen = [n for n in waiting if best in candidates[n]]
             self.words.append(best)
             self.by_word[best] = [patterns[n] for n in chosen]
             waiting = [n for n in waiting if n not in chosen]
@@ -299,6 +299,10 @@ class Index:
         return [(number, fields) for number, fields, _ in found]
 
 
-def _useful(words: list) -> list:
-    """Return the words that ordinary lines don't have, or all of them."""
-    return [word for word in words if word not in COMMON] or words
+def _rare(word: str) -> float:
+    """Return how much a word says: lines of a healthy run have the short words
+    and the ordinary ones all the time."""
+    if word in COMMON or len(word) < 5:
+        return 0.01
+    plain = word.isalpha() and word == word.lower()
+    return (min(len(word), 9) - 4) * (0.3 if plain else 1.0)

@@ -1,8 +1,9 @@
 """Read logs in one pass, in bounded memory: messages, exceptions, exits.
 
-Everything is found by searching large blocks of bytes for a few dozen words;
-only lines that have one are decoded and matched. Of repeated messages the first
-is kept, and the others are counted.
+Most lines of a log differ from earlier lines in their digits only, so a block
+is first reduced to its new kinds of lines. These are searched for some dozen
+words; only lines that have one are decoded and matched. Of repeated messages
+the first is kept, and the others are counted.
 """
 
 from .lines import front, number, plain, single, when
@@ -12,8 +13,10 @@ BEHIND = 16 * 1024  # bytes kept for the lines above a hit
 AHEAD = 64 * 1024  # bytes waited for, so that a traceback is whole
 LONGEST = 4096  # bytes of a line that are looked at
 KEPT = 5000  # different events; later ones are only counted
-FLOOD = 10_000  # lines that differ in digits only; later ones are only counted
+FLOOD = 4000  # lines that differ in digits only; later ones are only counted
 DIGITS = b"0123456789"
+SHAPES = 50_000  # kinds of lines that are remembered, ...
+SHORT = 400  # ... each of at most so many bytes
 # What the scan reads by itself, whatever the messages are.
 TRACEBACK = "Traceback (most recent call last)"
 BUILT_IN = (
@@ -120,7 +123,10 @@ class Scan:
         self.world = 0
         self.bytes = self.lines = self.dropped = 0
         self._known: dict = {}
-        self._shapes: dict = {}
+        self._shapes: dict = {}  # how often a kind of line was looked at
+        self._dull: set = set()  # kinds of lines without a word
+        self._hot: dict = {}  # the words of the other kinds
+        self._bare = [_undigited(code) for code in self.codes]
 
     def begin(self, name: str, rank=None, node: str = "") -> None:  # type: ignore[no-untyped-def]
         """Start a file.
@@ -177,7 +183,8 @@ class Scan:
         """Look at the lines up to a place in the buffer."""
         buffer = self.buffer
         hits: dict = {}
-        for number_, code in enumerate(self.codes):
+        for number_ in self._present(limit):
+            code = self.codes[number_]
             at = buffer.find(code, self.done, limit)
             while at >= 0:
                 start, end = self._span(at)
@@ -194,11 +201,42 @@ class Scan:
         self.line += buffer.count(b"\n", counted, limit)
         self.done = limit
 
+    def _present(self, limit: int):  # type: ignore[no-untyped-def]
+        """Return the numbers of the words that may stand before a place."""
+        if not hasattr(b"", "translate"):
+            return range(len(self.codes))  # MicroPython, and small logs
+        bare = _undigited(self.buffer[self.done : limit])
+        words: set = set()
+        fresh = []
+        for shape in set(bare.replace(b"\r", b"\n").split(b"\n")):
+            if shape in self._dull or self._shapes.get(shape, 0) > FLOOD:
+                continue
+            if shape in self._hot:
+                words.update(self._hot[shape])
+            else:
+                fresh.append(shape)
+        block = b"\n".join(fresh)
+        new = [n for n, code in enumerate(self._bare) if code in block]
+        if len(self._dull) + len(self._hot) > SHAPES:
+            self._dull.clear()
+            self._hot.clear()
+        for shape in fresh:
+            has = [n for n in new if self._bare[n] in shape] if new else []
+            words.update(has)
+            if len(shape) > SHORT:
+                continue
+            if has:
+                self._hot[shape] = has
+            else:
+                self._dull.add(shape)
+        return sorted(words)
+
     def _span(self, at: int):  # type: ignore[no-untyped-def]
         """Return where the line around a place begins and ends. A carriage
         return ends a line too: progress bars are made of them."""
         buffer = self.buffer
-        start = max(buffer.rfind(b"\n", 0, at), buffer.rfind(b"\r", 0, at)) + 1
+        start = buffer.rfind(b"\n", 0, at) + 1
+        start = max(start, buffer.rfind(b"\r", start, at) + 1)
         end = buffer.find(b"\n", at)
         end = len(buffer) if end < 0 else end
         turn = buffer.find(b"\r", at, end)
@@ -245,8 +283,8 @@ class Scan:
     def _flood(self, bare: bytes) -> bool:
         """Whether a line came too often before, but for its digits."""
         if not hasattr(bare, "translate"):
-            return False  # MicroPython, which reads no gigabytes
-        shape = bare.translate(None, DIGITS)
+            return False  # MicroPython
+        shape = _undigited(bare)
         times = self._shapes.get(shape, 0) + 1
         if len(self._shapes) > KEPT:
             self._shapes.clear()
@@ -500,6 +538,13 @@ def _exception(text: str) -> dict:
         "role": "echo" if echo else "cause",
         "layer": "code",
     }
+
+
+def _undigited(line: bytes) -> bytes:
+    """Return a line without its digits, where Python can do it quickly."""
+    if not hasattr(line, "translate"):
+        return line
+    return line.translate(None, DIGITS)
 
 
 def _is_own(frame: str) -> bool:

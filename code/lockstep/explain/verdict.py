@@ -71,6 +71,16 @@ QUESTIONS = (
         " change that touched the step at which the run stopped.",
     ),
 )
+# Messages that report how a process ended, and not why.
+REPORTS = (
+    "exitcode-1",
+    "exitcode-minus-6-sigabrt",
+    "process-group-watchdog-thread-terminated-with-exception",
+    "received-death-signal",
+    "root-cause-first-observed-failure",
+    "slurm-exited-with-exit-code",
+)
+MACHINE = "gpu", "host", "network", "storage"
 KERNEL = ("NVRM:", "Xid (", "oom-kill", "ut of memory: Killed", "invoked oom")
 
 
@@ -158,9 +168,17 @@ class _Judge:
         named = self.named()
         if named:
             return named
+        others = [
+            e
+            for e in self.scan.events
+            if e.role == "either" and e.id not in REPORTS
+        ]
+        # What a machine says is no echo of a collective that timed out.
+        machine = [e for e in others if e.layer in MACHINE]
+        if machine:
+            return self.perhaps(self.first(machine))
         if hang and hang["suspects"]:
             return self.absent(hang)
-        others = [e for e in self.scan.events if e.role == "either"]
         if others and not hang:
             return self.perhaps(self.first(others))
         return self.unknown(hang)
