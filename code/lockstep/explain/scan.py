@@ -119,6 +119,7 @@ class Scan:
         self.exits: list = []
         self.works: dict = {}  # by rank: what its watchdog says of collectives
         self.files: list = []
+        self.ends: list = []  # the last line of each file that has a time
         self.ranks: dict = {}  # rank: node, or ""
         self.world = 0
         self.bytes = self.lines = self.dropped = 0
@@ -161,6 +162,19 @@ class Scan:
         """Finish the file."""
         self._search(len(self.buffer))
         self.lines += self.line
+        for raw in self._above(len(self.buffer) + 1, 30):
+            time = when(raw)
+            if time is not None:
+                self.ends.append(
+                    {
+                        "file": self.files[-1],
+                        "rank": self.rank,
+                        "node": self.node,
+                        "time": time,
+                        "text": single(plain(raw))[:200],
+                    }
+                )
+                break
         self.buffer, self.done = b"", 0
 
     def _kept(self) -> int:

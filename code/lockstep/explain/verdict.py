@@ -5,6 +5,7 @@ from .lines import clock
 # Seconds: clocks of two nodes differ by as much, and the kernel's log may be
 # that late.
 TOGETHER = 5.0
+EARLY = 30.0  # by as much a log ends before the others that ended first
 KERNEL_BEFORE, KERNEL_AFTER = 900.0, 120.0
 SIGNALS = {
     4: "SIGILL",
@@ -509,6 +510,13 @@ class _Judge:
                 "the store went away, and its host is rank 0 or the first"
                 " node's torchrun: read its log"
             )
+        early = self.early()
+        if early and not found["ranks"]:
+            end, seconds = early
+            if end["rank"] is not None:
+                found["rank"], found["ranks"] = end["rank"], [end["rank"]]
+            found["node"] = end["node"]
+            why = f"{end['file']} ends {seconds:.0f} s before the other logs"
         if hang:
             found["hang"] = hang
             if not echoes or "WorkNCCL(" in found["text"]:
@@ -517,6 +525,19 @@ class _Judge:
                     " out, so compare stacks (py-spy) and check the network"
                 )
         return self.finished(found, "not known", why)
+
+    def early(self):  # type: ignore[no-untyped-def]
+        """Return the log that ends clearly before all others, and by how many
+        seconds; or None."""
+        ends = [
+            ((one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1], n)
+            for n, one in enumerate(self.scan.ends)
+        ]
+        if len(ends) < 2:
+            return None
+        ends.sort()
+        gap = ends[1][0] - ends[0][0]
+        return (self.scan.ends[ends[0][1]], gap) if gap > EARLY else None
 
     def quiet(self) -> list:
         """Return the ranks that logged no message at all."""
