@@ -50,6 +50,8 @@ def text(found: dict, site: str = "") -> str:
             lines.append("  " + _echo(one))
         if len(found["echoes"]) > 8:
             lines.append(f"  and {len(found['echoes']) - 8} other messages")
+    if found["exits"]:
+        lines += ["", "Exit codes:"] + _exits(found["exits"])
     if found["questions"]:
         lines += ["", "Ask these four questions:"]
         for number, one in enumerate(found["questions"], 1):
@@ -107,6 +109,18 @@ def _works(hang: dict) -> list:
         lines.append(f"  and {len(hang['works']) - 16} other ranks")
     for rank in hang["absent"][:16]:
         lines.append(f"  rank {rank}: nothing")
+    return lines
+
+
+def _exits(exits: list) -> list:
+    lines = []
+    for one in exits[:16]:
+        who = "a process" if one["rank"] is None else f"rank {one['rank']}"
+        where = f" on {one['node']}" if one["node"] else ""
+        signal = f" ({one['signal']})" if one["signal"] else ""
+        lines.append(f"  {who}{where}: {one['code']}{signal}")
+    if len(exits) > 16:
+        lines.append(f"  and {len(exits) - 16} other processes")
     return lines
 
 
@@ -212,6 +226,7 @@ def html(found: dict, site: str = "") -> str:
             "Collectives, by the watchdogs",
             found["hang"] and _works(found["hang"]),
         ),
+        ("Exit codes", found["exits"] and _exits(found["exits"])),
         ("Flight recorder", found["dumps"] and _groups(found["dumps"])),
         ("Stacks", found.get("stacks") and _stacks(found["stacks"])),
     ):

@@ -323,7 +323,7 @@ class _Judge:
             )
             sure = "sure"
         elif not others:
-            why = "it is the only message here that is a cause and no echo"
+            why = "it is the only message here that is a cause, not an echo"
             sure = "sure"
         elif self.at(event) is not None and all(
             self.at(e) is not None for e in others
@@ -572,7 +572,12 @@ class _Judge:
         found["headline"] = headline(found)
         found["echoes"] = self.echoes(found)
         found["exits"] = [
-            {"rank": one.rank, "node": one.node, "code": one.code}
+            {
+                "rank": one.rank,
+                "node": one.node,
+                "code": one.code,
+                "signal": SIGNALS.get(_signal(one.code), ""),
+            }
             for one in self.scan.exits
         ]
         found["questions"] = []
