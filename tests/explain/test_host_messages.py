@@ -122,19 +122,6 @@ def load_from_gpu(folder: Path) -> str:
     return raised(lambda: torch.load(folder / "gpu.pt"))
 
 
-def load_module(state: dict[str, torch.Tensor]) -> str:
-    """What a linear layer raises for a state dict."""
-    return raised(lambda: torch.nn.Linear(2, 2).load_state_dict(state))
-
-
-def load_optimizer() -> str:
-    """What an optimizer raises for the state of one with more parameters."""
-    layer = torch.nn.Linear(2, 2)
-    saved = torch.optim.Adam(layer.parameters()).state_dict()
-    optimizer = torch.optim.Adam([layer.weight])
-    return raised(lambda: optimizer.load_state_dict(saved))
-
-
 def load_dcp(
     folder: Path,
     name: str = "a",
@@ -295,13 +282,6 @@ PYTHON: dict[str, Callable[[Path], str]] = {
         lambda: torch.save(torch.zeros(1), path / "none" / "saved.pt")
     ),
     "attempting-to-deserialize-object-on-cuda": load_from_gpu,
-    "missing-keys-in-state-dict": lambda _: load_module(
-        {"module.weight": torch.zeros(2, 2)}
-    ),
-    "size-mismatch-copying-a-param": lambda _: load_module(
-        {"weight": torch.zeros(3, 2), "bias": torch.zeros(2)}
-    ),
-    "loaded-state-dict-parameter-group-size": lambda _: load_optimizer(),
     "missing-key-in-checkpoint-state-dict": lambda path: load_dcp(
         path, name="b"
     ),

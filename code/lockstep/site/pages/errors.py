@@ -173,8 +173,7 @@ def _read(folder: Path) -> tuple[list[tuple[Path, Message]], list[str]]:
                 found.append((path, Message.model_validate(entry)))
             except ValidationError as error:
                 faults += [
-                    f"{path.name}: {name}: {_told(one)}"
-                    for one in error.errors()
+                    f"{path.name}: {name}: {line}" for line in _told(error)
                 ]
     return found, faults
 
@@ -184,10 +183,15 @@ def _entries(text: str) -> list[dict[str, Any]]:
     return cast(list[dict[str, Any]], yaml.safe_load(text) or [])
 
 
-def _told(error: Any) -> str:
-    place = ".".join(str(part) for part in error["loc"])
-    said = str(error["msg"]).removeprefix("Value error, ")
-    return f"{place}: {said}" if place else said
+def _told(error: ValidationError) -> Iterator[str]:
+    """One line for each field that has a fault: the first one."""
+    seen = set()
+    for one in error.errors():
+        if (field := one["loc"][:1]) not in seen:
+            seen.add(field)
+            place = ".".join(str(part) for part in one["loc"])
+            said = one["msg"].removeprefix("Value error, ")
+            yield f"{place}: {said}" if place else said
 
 
 def _unsound(one: Message, ids: list[str], root: Path) -> Iterator[str]:
