@@ -182,6 +182,56 @@ def test_times_order_causes_across_ranks(tmp_path: Path, capsys: Out) -> None:
     assert capsys.readouterr().out.startswith("First fault: rank 5: ")
 
 
+def test_old_lines_of_a_kernel_are_not_the_cause(
+    tmp_path: Path, capsys: Out
+) -> None:
+    """An Xid from last week, which `dmesg` still shows, isn't blamed for an
+    exception of today; one from the minute before is."""
+    wrote(tmp_path, STEP % (5, 1) + CRASH, "run.log")
+    xid = "[%s 2026] NVRM: Xid (PCI:0000:03:00): 79, pid=1, GPU has fallen off"
+    for day, first in (
+        ("Sat Nov 21 03:02:10", "rank 5: KeyError"),
+        ("Sat Nov 28 03:02:10", "node n7: "),
+    ):
+        kernel = f"{xid % day} the bus.\n"
+        wrote(tmp_path, kernel, "dmesg-n7.txt")
+        assert main(["explain", str(tmp_path)]) == 0
+        assert capsys.readouterr().out.startswith(f"First fault: {first}")
+
+
+def test_a_survived_exception_is_not_the_cause(
+    tmp_path: Path, capsys: Out
+) -> None:
+    """An exception hours before the first echo is passed over for a later
+    one."""
+    survived = CRASH.replace("'mask'", "'retried'")
+    early = "2026-11-27 20:00:00 starting\n" + survived.replace("03:02:18", "")
+    echo = (
+        "[rank0]:[E1128 03:12:18.1 P.cpp:1] [Rank 0] Some NCCL operations have"
+        " failed or timed out. Due to the asynchronous nature of CUDA kernels"
+    )
+    early = early.replace("2026-11-28 ", "")
+    log = wrote(tmp_path, early + STEP % (0, 1) + CRASH + echo + "\n")
+    assert main(["explain", log]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("First fault: rank 5: KeyError: 'mask'")
+
+
+def test_a_hang_ends_at_the_time_limit(tmp_path: Path, capsys: Out) -> None:
+    """An exception without a time is the cause, and the time limit that ended
+    the hanging job isn't."""
+    crash = CRASH.replace("2026-11-28 03:02:18,118 ", "")
+    limit = (
+        "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-28T09:00:00"
+        " DUE TO TIME LIMIT ***\n"
+    )
+    wrote(tmp_path, crash, "run.log")
+    wrote(tmp_path, limit, "slurm.out")
+    assert main(["explain", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("First fault: rank 5: KeyError")
+
+
 def test_a_wrapped_exception_is_not_the_first(
     tmp_path: Path, capsys: Out
 ) -> None:

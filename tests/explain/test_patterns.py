@@ -80,6 +80,8 @@ def test_few_words_stand_for_many_patterns() -> None:
         ("[RANK 2] boom", 2, "", "boom"),
         ("[1,5]<stderr>:boom", 5, "", "boom"),
         ("7: boom", 7, "", "boom"),
+        (" 7: boom", 7, "", "boom"),
+        ("[pod/pretrain-3/pytorch] [rank1]: boom", 1, "pretrain-3", "boom"),
         ("node-17: [rank9]: boom", 9, "node-17", "boom"),
         ("2026-11-28T04:44:20.118223Z [rank1]: boom", 1, "", "boom"),
         ("(Worker pid=41, ip=10.0.1.75) [rank3]: boom", 3, "10.0.1.75", "boom"),

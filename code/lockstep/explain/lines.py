@@ -103,6 +103,8 @@ def _bracket(text: str):  # type: ignore[no-untyped-def]
     if text[:1] != "[":
         return None
     end = text.find("]")
+    if text.startswith("[pod/") and end > 0:  # kubectl logs --prefix
+        return None, text[5:end].split("/")[0], _unblank(text[end + 1 :])
     if not 0 < end < 24:
         return None
     word = text[1:end].lower()
@@ -136,9 +138,8 @@ def _colon(text: str):  # type: ignore[no-untyped-def]
         at = len(text) - 1
     if not 0 < at < 40:
         return None
-    word = text[:at]
+    word = text[:at].lstrip()  # Slurm pads with blanks
     if word.isdigit():
-        # Slurm pads with blanks; a number alone is a rank if it is small.
         return (int(word), "", text[at + 2 :]) if len(word) < 6 else None
     if _is_node(word):
         return None, word, text[at + 2 :]

@@ -72,8 +72,11 @@ QUESTIONS = (
         " change that touched the step at which the run stopped.",
     ),
 )
-# Messages that report how a process ended, and not why.
+# A cause is at most so long before its first echo: the longest usual timeout.
+WINDOW = 2700.0
+# Messages that report how a process ended and not why, or only warn.
 REPORTS = (
+    "guessing-device-id-based-on-global-rank",
     "exitcode-1",
     "exitcode-minus-6-sigabrt",
     "process-group-watchdog-thread-terminated-with-exception",
@@ -110,6 +113,7 @@ class _Judge:
         self.entries = {entry["id"]: entry for entry in scan.index.entries}
         years = [e.time[0] for e in scan.events + scan.exits if e.time]
         self.year = max(years) if years else 0
+        self.reported = [one.rank for one in scan.exits if one.first]
         self.nodes = {r: n for r, n in scan.ranks.items() if n}
         for one in scan.exits:
             if one.rank is not None and one.node:
@@ -158,6 +162,7 @@ class _Judge:
         causes = [
             e for e in self.scan.events if e.role == "cause" and not e.wrapped
         ]
+        causes = self.timely(causes)
         if causes:
             return self.blame(self.first(causes))
         fatal = self.fatal()
@@ -184,6 +189,24 @@ class _Judge:
             return self.perhaps(self.first(others))
         return self.unknown(hang)
 
+    def timely(self, causes: list) -> list:
+        """Drop causes from long before the failure: an Xid of last week in a
+        kernel's log, an exception that the program survived."""
+        echoes = [e for e in self.scan.events if e.role != "cause"]
+        times = [self.at(e) for e in echoes + self.scan.exits if self.at(e)]
+        other = [self.at(e) for e in causes if _depth(e) and self.at(e)]
+        if not times and not other:
+            return causes
+        end = min(times or other)
+        kept = []
+        for event in causes:
+            at = self.at(event)
+            early = KERNEL_BEFORE if not _depth(event) and not times else WINDOW
+            if at is None or at >= end - early:
+                kept.append(event)
+        # An old exception is better than none, but not an old kernel's line.
+        return kept or [event for event in causes if _depth(event)]
+
     def first(self, events: list):  # type: ignore[no-untyped-def]
         """Return the event that came first, or that explains the first."""
         timed = [e for e in events if self.at(e) is not None]
@@ -192,8 +215,11 @@ class _Judge:
         start = min([self.at(e) for e in timed])
         early = [e for e in timed if self.at(e) <= start + TOGETHER]
         best = min(early, key=self.rising)
-        # Exceptions without a time may be older; those of a kernel's log and a
-        # rank's exit are what made the rest.
+        untimed = [e for e in events if self.at(e) is None]
+        if best.layer == "scheduler" and untimed:
+            # A job that hangs after an exception ends at its time limit.
+            return min(untimed, key=self.rising)
+        # What a kernel says made what the programs on its node say.
         for event in events:
             if _depth(event) or event is best or not _depth(best):
                 continue
@@ -208,10 +234,12 @@ class _Judge:
 
     def rising(self, event) -> tuple:  # type: ignore[no-untyped-def]
         """Sort events: those of kernels and schedulers first, and of these
-        the ones that name a process; then by time."""
+        the ones that name a process; then those of the ranks that torchrun
+        saw fail first; then by time."""
         deep = _depth(event)
         silent = 0 if deep or event.exact else 1
-        return deep, silent, self.at(event) or 0, event.order
+        later = int(event.rank is None or event.rank not in self.reported)
+        return deep, silent, later, self.at(event) or 0, event.order
 
     def fatal(self):  # type: ignore[no-untyped-def]
         """Return the exit by a signal that no message explains, or None."""
@@ -397,6 +425,8 @@ class _Judge:
                 found["check"] = entry.get("confirm", [])
                 found["causes"] = entry.get("causes", [])
                 break
+        if one.rank is None and one.local is not None:
+            found["local"] = f"local rank {one.local}"
         equal = [e for e in self.scan.exits if e.code == one.code]
         if len(equal) > 1 and one.rank is not None:
             ranks = sorted({e.rank for e in equal if e.rank is not None})
@@ -510,8 +540,16 @@ class _Judge:
                 "the store went away, and its host is rank 0 or the first"
                 " node's torchrun: read its log"
             )
+        peers = {e.fields.get("host", "") for e in echoes if e.layer == "peer"}
+        peers.discard("")
+        if len(peers) == 1 and not found["ranks"]:
+            [found["node"]] = peers
+            why = (
+                "every known message here is an echo, and they name the peer"
+                f" {found['node']}: read its log"
+            )
         early = self.early()
-        if early and not found["ranks"]:
+        if early and not found["ranks"] and not found["node"]:
             end, seconds = early
             if end["rank"] is not None:
                 found["rank"], found["ranks"] = end["rank"], [end["rank"]]
@@ -644,7 +682,7 @@ def page(id: str) -> str:
 
 def headline(found: dict) -> str:
     """Return the verdict in one sentence."""
-    where = ""
+    where = found.get("local", "")
     if found["ranks"]:
         where = _ranks(found["ranks"])
     if found["node"]:
