@@ -99,6 +99,8 @@ def test_few_words_stand_for_many_patterns() -> None:
 def test_prefixes_name_rank_and_node(
     line: str, rank: int | None, node: str, text: str
 ) -> None:
+    """Prefixes of torchrun, Slurm, mpirun, Ray, pdsh, syslog and Kubernetes
+    name the rank and the node of a line."""
     found = front(line)
     assert (found.rank, found.node, found.text) == (rank, node, text)
 
@@ -122,6 +124,8 @@ def test_prefixes_name_rank_and_node(
 def test_times_are_read_in_every_format(
     line: str, year: int, shown: str
 ) -> None:
+    """Dates of Python's and C++'s loggers, Slurm, syslog, `dmesg -T` and
+    Kubernetes are read, with their zone."""
     found = when(line)
     assert found is not None
     assert found[0] == year
