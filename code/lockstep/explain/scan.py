@@ -129,7 +129,7 @@ class Scan:
         self._hot: dict = {}  # the words of the other kinds
         self._bare = [_undigited(code) for code in self.codes]
 
-    def begin(self, name: str, rank=None, node: str = "") -> None:  # type: ignore[no-untyped-def]
+    def begin(self, name: str, rank: int | None = None, node: str = "") -> None:
         """Start a file.
 
         Args:

@@ -1,6 +1,7 @@
 """Decide which event was the first fault, and which are its echoes."""
 
 from .lines import clock
+from .scan import Scan
 
 # Seconds: clocks of two nodes differ by as much, and the kernel's log may be
 # that late.
@@ -88,7 +89,7 @@ MACHINE = "gpu", "host", "network", "storage"
 KERNEL = ("NVRM:", "Xid (", "oom-kill", "ut of memory: Killed", "invoked oom")
 
 
-def judge(scan, dumps=None) -> dict:  # type: ignore[no-untyped-def]
+def judge(scan: Scan, dumps: dict | None = None) -> dict:
     """Return the verdict on what a scan found.
 
     Args:
