@@ -269,10 +269,10 @@ class Scan:
         rank = self.rank if head.rank is None else head.rank
         if rank is None:
             rank = _named(raw)
-        node = head.node or self.node
+        line = single(raw)
+        node = head.node or self.node or _cancelled(line)
         if rank is not None:
             self._saw(rank, node)
-        line = single(raw)
         here = (rank, node, start, raw)
         if "WorkNCCL(" in words or "last enqueued" in words:
             self._work(rank, line)
@@ -602,6 +602,14 @@ def _signed(text: str, at: int):  # type: ignore[no-untyped-def]
         value = number(text, at + 1)
         return None if value is None else -value
     return number(text, at)
+
+
+def _cancelled(line: str) -> str:
+    """Return the node of `*** STEP 7.0 ON node CANCELLED AT …`, or ""."""
+    words = line.split(" CANCELLED AT ")[0].split(" ON ")
+    if len(words) == 2 and " " not in words[1] and "***" in words[0]:
+        return words[1]
+    return ""
 
 
 def _named(line: str):  # type: ignore[no-untyped-def]

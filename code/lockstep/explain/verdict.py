@@ -123,6 +123,9 @@ class _Judge:
             self._place(event)
             if "Root Cause (first observed" in event.text:
                 event.role = "echo"  # torchrun's report, and no message
+        for event in scan.events:
+            if "NCCL error in" in event.text and self.follows(event):
+                event.role = "echo"  # its own last line says more
 
     def _place(self, event) -> None:  # type: ignore[no-untyped-def]
         """Give an event the rank and node that other lines know."""
@@ -134,6 +137,16 @@ class _Judge:
                     event.node = event.node or one.node
         if not event.node and event.rank in self.nodes:
             event.node = self.nodes[event.rank]
+
+    def follows(self, event) -> bool:  # type: ignore[no-untyped-def]
+        """Whether a message stands in the lines that belong to an NCCL error:
+        `Last error:` and what NCCL said."""
+        for other in self.scan.events:
+            below = 0 < other.line - event.line <= 4
+            same = other.file == event.file and other.rank == event.rank
+            if below and same and other.role != "echo":
+                return True
+        return False
 
     def about(self, event, one) -> bool:  # type: ignore[no-untyped-def]
         """Whether an event tells of the process that a report tells of: in the
@@ -337,6 +350,10 @@ class _Judge:
         if not many and event.blamed is not None and event.layer == "peer":
             found["rank"], found["ranks"] = event.blamed, [event.blamed]
             found["node"] = self.nodes.get(event.blamed, "")
+        elif not many and event.rank not in (None, event.blamed or event.rank):
+            # Two ranks that differ: the message can't say which is wrong.
+            found["rank"] = None
+            found["ranks"] = sorted({event.rank, event.blamed})
         others = [
             e
             for e in self.scan.events
