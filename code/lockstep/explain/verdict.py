@@ -350,7 +350,11 @@ class _Judge:
         if not many and event.blamed is not None and event.layer == "peer":
             found["rank"], found["ranks"] = event.blamed, [event.blamed]
             found["node"] = self.nodes.get(event.blamed, "")
-        elif not many and event.rank not in (None, event.blamed or event.rank):
+        elif (
+            not many
+            and event.blamed is not None
+            and event.rank not in (None, event.blamed)
+        ):
             # Two ranks that differ: the message can't say which is wrong.
             found["rank"] = None
             found["ranks"] = sorted({event.rank, event.blamed})
