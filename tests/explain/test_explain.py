@@ -172,6 +172,17 @@ def test_a_kernel_line_gets_the_rank_of_its_process(
     assert out.startswith("First fault: rank 2 on n7: Out of memory: Killed")
 
 
+def test_a_folder_of_a_run_has_other_files_too(
+    tmp_path: Path, capsys: Out
+) -> None:
+    """Checkpoints, and binary files without a known ending, are passed over."""
+    wrote(tmp_path, CRASH)
+    (tmp_path / "events.out").write_bytes(bytes(range(256)) * 40)
+    (tmp_path / "model.pt").write_bytes(b"Traceback (most recent call last)")
+    assert main(["explain", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["read"]["files"] == 1
+
+
 def test_times_order_causes_across_ranks(tmp_path: Path, capsys: Out) -> None:
     """Of two exceptions the earlier is first, whatever the order of files."""
     late = CRASH.replace("03:02:18", "03:09:00")
