@@ -183,6 +183,49 @@ def test_a_folder_of_a_run_has_other_files_too(
     assert json.loads(capsys.readouterr().out)["read"]["files"] == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"time": "2026-11-28T03:02:18Z", "rank": 5, "exc": "Traceback (most'
+        ' recent call last):\\n  File \\"/srv/run/collate.py\\", line 57, in'
+        " collate\\n    mask = sample['mask']\\nKeyError: 'mask'\"}",
+        '{"message": {"message": "KeyError", "extraInfo": {"py_callstack":'
+        ' "Traceback (most recent call last):\\n  File \\"/srv/run/collate.py'
+        "\\\", line 57, in collate\\n    x\\nKeyError: 'mask'\\n\"}}}",
+    ],
+    ids=["structured", "error.json"],
+)
+def test_exceptions_in_json_are_read(
+    line: str, tmp_path: Path, capsys: Out
+) -> None:
+    """A structured log and torchrun's error file escape the line breaks of an
+    exception; it is read all the same, with its rank and frame."""
+    folder = tmp_path / "attempt_0" / "5"
+    folder.mkdir(parents=True)
+    wrote(folder, line + "\n", "error.json")
+    assert main(["explain", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("First fault: rank 5: KeyError: 'mask'\n")
+    assert "/srv/run/collate.py" in out
+
+
+def test_a_job_that_was_silent_before_its_limit_hung(
+    tmp_path: Path, capsys: Out
+) -> None:
+    """If the ranks logged nothing for hours before the time limit, the verdict
+    says that the job may have hung."""
+    wrote(tmp_path, STEP % (0, 1), "rank_0.log")
+    limit = (
+        "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-28T09:02:00"
+        " DUE TO TIME LIMIT ***\n"
+    )
+    wrote(tmp_path, limit, "slurm.out")
+    assert main(["explain", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "How sure: not sure" in out
+    assert "360 minutes older, so the job may have hung" in out
+
+
 def test_times_order_causes_across_ranks(tmp_path: Path, capsys: Out) -> None:
     """Of two exceptions the earlier is first, whatever the order of files."""
     late = CRASH.replace("03:02:18", "03:09:00")

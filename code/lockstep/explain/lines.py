@@ -78,6 +78,10 @@ def front(line: str) -> Front:
             if found:
                 node, text = found
         break
+    if text[:1] == "{":
+        found = _json(text)
+        rank = found[0] if rank is None else rank
+        node = node or found[1]
     if not node:
         node = _nccl_node(text)
     return Front(rank, node, text)
@@ -120,6 +124,22 @@ def _bracket(text: str):  # type: ignore[no-untyped-def]
         if rest[:1] == "<":
             return int(b), "", _unblank(_uncolon(rest[rest.find(">") + 1 :]))
     return None
+
+
+def _json(text: str) -> tuple:
+    """Return the rank and the node of a line that is a JSON object."""
+    rank, node = None, ""
+    at = text.find('"rank":')
+    if at > 0:
+        rest = text[at + 7 :].lstrip(' "')
+        rank = number(rest, 0)
+    for name in ('"host":', '"hostname":', '"node":'):
+        at = text.find(name)
+        if at > 0 and not node:
+            rest = text[at + len(name) :].lstrip()
+            if rest[:1] == '"':
+                node = rest[1:].split('"')[0]
+    return rank, node
 
 
 def _uncolon(text: str) -> str:

@@ -286,7 +286,10 @@ class Scan:
         if "srun: error:" in words and "task" in line:
             self._srun(raw, line)
         if TRACEBACK in words:
-            self._traceback(start, end, rank, node, head)
+            if TRACEBACK + ":\\n" in raw:
+                self._inline(start, end, rank, node)
+            else:
+                self._traceback(start, end, rank, node, head)
             return
         for number_, fields in self.index.match(line, words):
             entry = self.index.entries[number_]
@@ -521,23 +524,49 @@ class Scan:
                 break
         else:
             return
-        text = single(text)
-        words = [one for one in self.index.words if one in text]
-        matched = self.index.match(text, words)
-        if matched:
-            self._read.append(number_)
-            entry, fields = self.index.entries[matched[0][0]], matched[0][1]
-            event = self._event(entry, fields, (rank, node, start, line))
-        else:
-            entry = _exception(text)
-            key = ("python", text[:80], len(self.files), rank, node)
-            event = self._keep(
-                key, entry, rank, node, None, start, line, {"error": text}
-            )
+        event = self._raised(single(text), line, start, rank, node)
+        self._read.append(number_)
         if event is None:
             return
         event.line = number_
         event.frame, event.wrapped = frame, wrapped
+
+    def _inline(self, start: int, end: int, rank, node: str) -> None:  # type: ignore[no-untyped-def]
+        """Read an exception in a line of JSON, where line breaks are escaped:
+        of a structured log, or of torchrun's error file."""
+        raw = _decoded(self.buffer[start : min(end, start + AHEAD)])
+        text, frame = "", ""
+        for part in raw[raw.find(TRACEBACK) :].split("\\n"):
+            part = single(part.replace('\\"', '"'))
+            if part.startswith("File ") and _is_own(part):
+                frame = part
+            quote = part.find('"', part.find(":"))
+            if quote > 0 and not part.startswith("File "):
+                part = part[:quote]
+            if _is_exception(part):
+                text = part
+        event = text and self._raised(text, text, start, rank, node)
+        if event:
+            event.frame = frame
+
+    def _raised(self, text: str, line: str, start: int, rank, node: str):  # type: ignore[no-untyped-def]
+        """Keep an exception: the message that describes it, or its own."""
+        words = [one for one in self.index.words if one in text]
+        matched = self.index.match(text, words)
+        if matched:
+            entry, fields = self.index.entries[matched[0][0]], matched[0][1]
+            return self._event(entry, fields, (rank, node, start, line))
+        key = ("python", text[:80], len(self.files), rank, node)
+        return self._keep(
+            key,
+            _exception(text),
+            rank,
+            node,
+            None,
+            start,
+            line,
+            {"error": text},
+        )
 
 
 def _exception(text: str) -> dict:

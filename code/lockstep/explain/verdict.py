@@ -6,6 +6,7 @@ from .scan import Scan
 # Seconds: clocks of two nodes differ by as much, and the kernel's log may be
 # that late.
 TOGETHER = 5.0
+SILENT = 10  # minutes without a line, before a scheduler ended the job
 EARLY = 30.0  # by as much a log ends before the others that ended first
 KERNEL_BEFORE, KERNEL_AFTER = 900.0, 120.0
 SIGNALS = {
@@ -391,7 +392,27 @@ class _Judge:
                 if one.first and one.rank == event.rank:
                     why += "; torchrun saw this rank fail first"
                     sure = "sure"
+        hung = self.hung(event)
+        if hung:
+            sure = "not sure"
+            why = f"{hung}, so the job may have hung before it was ended"
         return self.finished(found, sure, why)
+
+    def hung(self, event) -> str:  # type: ignore[no-untyped-def]
+        """Say how long no rank had logged anything when a scheduler ended the
+        job, if that was long."""
+        at = self.at(event)
+        if event.layer != "scheduler" or at is None:
+            return ""
+        ends = [
+            (one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1]
+            for one in self.scan.ends
+            if one["file"] != self.scan.files[event.file]
+        ]
+        minutes = (at - max(ends)) / 60 if ends else 0
+        if minutes < SILENT:
+            return ""
+        return f"the last line of a rank is {minutes:.0f} minutes older"
 
     def shared(self, event, found: dict) -> tuple:  # type: ignore[no-untyped-def]
         """Return the ranks of the equal events, and whether several ranks
