@@ -33,7 +33,7 @@ def box() -> str:
         ' placeholder="One rank or all of them, with the prefixes and times'
         ' that they have"></textarea>'
         '<p class="explain-row"><button type="submit"'
-        ' class="md-button md-button--primary">Explain</button>'
+        ' class="md-button">Explain</button>'
         " <small>At most 1 MB. Nothing leaves this page: your browser"
         " does the reading.</small></p>"
         '<div class="explain-answer" aria-live="polite"></div></form>'

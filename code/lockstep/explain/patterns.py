@@ -262,21 +262,20 @@ class Index:
         for number, entry in enumerate(entries):
             for text in entry["patterns"]:
                 patterns.append((Pattern(text), number))
-        candidates = [pattern.words() for pattern, _ in patterns]
-        waiting = list(range(len(patterns)))
+        worth: dict = {}
+        for pattern, _ in patterns:
+            for word in pattern.words():
+                worth[word] = worth.get(word, 0) + _rare(word)
         self.words: list = []
         self.by_word: dict = {}
-        while waiting:
-            worth: dict = {}
-            for n in waiting:
-                for word in candidates[n]:
-                    worth[word] = worth.get(word, 0) + _rare(word)
+        for pattern in patterns:
             # Among equals the longest, then the alphabet: the same each time.
-            best = max([(worth[word], len(word), word) for word in worth])[2]
-            chosen = [n for n in waiting if best in candidates[n]]
-            self.words.append(best)
-            self.by_word[best] = [patterns[n] for n in chosen]
-            waiting = [n for n in waiting if n not in chosen]
+            words = pattern[0].words()
+            best = max([(worth[word], len(word), word) for word in words])[2]
+            if best not in self.by_word:
+                self.words.append(best)
+                self.by_word[best] = []
+            self.by_word[best].append(pattern)
 
     def match(self, line: str, words: list):  # type: ignore[no-untyped-def]
         """Return (number of the entry, fields) for each message in a line.
