@@ -119,6 +119,7 @@ class Scan:
         self.exits: list = []
         self.works: dict = {}  # by rank: what its watchdog says of collectives
         self.files: list = []
+        self.ends: list = []  # the last line of each file that has a time
         self.ranks: dict = {}  # rank: node, or ""
         self.world = 0
         self.bytes = self.lines = self.dropped = 0
@@ -161,6 +162,19 @@ class Scan:
         """Finish the file."""
         self._search(len(self.buffer))
         self.lines += self.line
+        for raw in self._above(len(self.buffer) + 1, 30):
+            time = when(raw)
+            if time is not None:
+                self.ends.append(
+                    {
+                        "file": self.files[-1],
+                        "rank": self.rank,
+                        "node": self.node,
+                        "time": time,
+                        "text": single(plain(raw))[:200],
+                    }
+                )
+                break
         self.buffer, self.done = b"", 0
 
     def _kept(self) -> int:
@@ -486,25 +500,25 @@ class Scan:
             text = front(plain(above)).text.strip()
             if text.startswith(("During handling of", "The above exception")):
                 wrapped = True
-        number_ = self.line
+        number_, text = self.line, ""
         for _ in range(400):
-            stop = self.buffer.find(b"\n", at)
-            stop = len(self.buffer) if stop < 0 else stop
             if at >= len(self.buffer):
                 return
+            start = at
+            stop = self.buffer.find(b"\n", at)
+            stop = len(self.buffer) if stop < 0 else stop
             line = plain(_decoded(self.buffer[at : min(stop, at + LONGEST)]))
             number_ += 1
             at = stop + 1
             other = front(line)
-            if head.rank is not None and other.rank != head.rank:
-                continue
-            text = other.text
-            if not text.strip() or len(_indent(text)) > deep:
-                bare = text.strip()
-                if bare.startswith("File ") and _is_own(bare):
-                    frame = bare
-                continue
-            break
+            if other.rank != head.rank:
+                continue  # another rank's line in between
+            text = other.text.lstrip("+| ")
+            if text.startswith("File ") and _is_own(text):
+                frame = text
+            inside = len(_indent(other.text)) > deep
+            if not inside and _is_exception(single(text)):
+                break
         else:
             return
         text = single(text)
@@ -545,6 +559,23 @@ def _undigited(line: bytes) -> bytes:
     if not hasattr(line, "translate"):
         return line
     return line.translate(None, DIGITS)
+
+
+def _is_exception(line: str) -> bool:
+    """Whether a line is an exception's: a name, and perhaps a message."""
+    name = line.split(":")[0].split("(")[0].strip()
+    last = name.split(".")[-1]
+    if not last or name in ("INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL"):
+        return False
+    for char in name:
+        if not (char.isalpha() or char.isdigit() or char in "._"):
+            return False
+    if name == line and "." not in name:  # without a message
+        for end in ("Error", "Exception", "Interrupt", "Exit", "Iteration"):
+            if name.endswith(end):
+                return True
+        return False
+    return "." in name or "A" <= last.lstrip("_")[:1] <= "Z"
 
 
 def _is_own(frame: str) -> bool:

@@ -5,6 +5,7 @@ from .lines import clock
 # Seconds: clocks of two nodes differ by as much, and the kernel's log may be
 # that late.
 TOGETHER = 5.0
+EARLY = 30.0  # by as much a log ends before the others that ended first
 KERNEL_BEFORE, KERNEL_AFTER = 900.0, 120.0
 SIGNALS = {
     4: "SIGILL",
@@ -322,7 +323,7 @@ class _Judge:
             )
             sure = "sure"
         elif not others:
-            why = "it is the only message here that is a cause and no echo"
+            why = "it is the only message here that is a cause, not an echo"
             sure = "sure"
         elif self.at(event) is not None and all(
             self.at(e) is not None for e in others
@@ -444,7 +445,7 @@ class _Judge:
         found["title"] = dumps["title"]
         found["rank"] = suspects[0] if len(suspects) == 1 else None
         found["ranks"] = suspects
-        found["means"] = dumps["title"]
+        found["means"] = dumps["means"]
         found["check"] = [
             {
                 "do": f"the last lines and the exit code of {_ranks(suspects)}",
@@ -509,6 +510,13 @@ class _Judge:
                 "the store went away, and its host is rank 0 or the first"
                 " node's torchrun: read its log"
             )
+        early = self.early()
+        if early and not found["ranks"]:
+            end, seconds = early
+            if end["rank"] is not None:
+                found["rank"], found["ranks"] = end["rank"], [end["rank"]]
+            found["node"] = end["node"]
+            why = f"{end['file']} ends {seconds:.0f} s before the other logs"
         if hang:
             found["hang"] = hang
             if not echoes or "WorkNCCL(" in found["text"]:
@@ -517,6 +525,19 @@ class _Judge:
                     " out, so compare stacks (py-spy) and check the network"
                 )
         return self.finished(found, "not known", why)
+
+    def early(self):  # type: ignore[no-untyped-def]
+        """Return the log that ends clearly before all others, and by how many
+        seconds; or None."""
+        ends = [
+            ((one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1], n)
+            for n, one in enumerate(self.scan.ends)
+        ]
+        if len(ends) < 2:
+            return None
+        ends.sort()
+        gap = ends[1][0] - ends[0][0]
+        return (self.scan.ends[ends[0][1]], gap) if gap > EARLY else None
 
     def quiet(self) -> list:
         """Return the ranks that logged no message at all."""
@@ -551,7 +572,12 @@ class _Judge:
         found["headline"] = headline(found)
         found["echoes"] = self.echoes(found)
         found["exits"] = [
-            {"rank": one.rank, "node": one.node, "code": one.code}
+            {
+                "rank": one.rank,
+                "node": one.node,
+                "code": one.code,
+                "signal": SIGNALS.get(_signal(one.code), ""),
+            }
             for one in self.scan.exits
         ]
         found["questions"] = []
@@ -583,7 +609,9 @@ class _Judge:
         rows: list = []
         by_id: dict = {}
         for event in self.scan.events:
-            if event.id == found["id"] and event.title == found["title"]:
+            if event.text in [one["text"] for one in found["evidence"]]:
+                continue
+            if event.id == found["id"] != "python-exception":
                 continue
             key = (event.id, event.title)
             if key not in by_id:
@@ -637,7 +665,9 @@ def headline(found: dict) -> str:
 
 def _same(a, b) -> bool:  # type: ignore[no-untyped-def]
     """Whether two events are one message, on whatever rank."""
-    return a.id == b.id and a.title == b.title and a.role == b.role
+    if a.id != b.id or a.title != b.title or a.role != b.role:
+        return False
+    return a.fields.get("error") == b.fields.get("error")
 
 
 def _depth(event) -> int:  # type: ignore[no-untyped-def]

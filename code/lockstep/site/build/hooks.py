@@ -47,6 +47,7 @@ from lockstep.site.build.policy import protect
 from lockstep.site.pages import (
     api,
     checked,
+    errors,
     glossary,
     llms,
     notebook_pages,
@@ -144,7 +145,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         inside = path.relative_to(root).as_posix()
         files.append(File(inside, str(root), config.site_dir, True))
     repository = (config.repo_url or "").rstrip("/")
-    for made in (questions, rounds):
+    for made in (questions, rounds, errors):
         made.publish(files, config, f"{repository}/blob/{_BRANCH}")
     if _dirty:
         outdate(files, root)
@@ -167,6 +168,8 @@ def on_page_markdown(
     sources = f"{config.repo_url or ''}/blob/{_BRANCH}"
     _, _, repository = (config.repo_url or "").rpartition("github.com/")
     colab = f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/labs"
+    if page.file.src_uri == errors.INDEX:
+        markdown = errors.listed(markdown)
     if page.meta.get("computed"):
         planner = get_relative_url("planner/", page.url)
         given: dict[str, object] = {"bugs": bugs().values(), "colab": colab}
