@@ -1,4 +1,4 @@
-"""The browser reads a pasted log with the same files, and to the same verdict."""
+"""The browser explains a paste with the same files, to the same verdict."""
 
 import json
 

@@ -21,7 +21,8 @@ LIMITS = (
     "Ranks are compared by the collectives' sequence numbers, so a ring buffer"
     " that lost the beginning of the program on some ranks is compared only"
     " from where all ranks have entries; point-to-point calls and coalesced"
-    " groups aren't matched."
+    " groups aren't matched. torchfrtrace has the first limit too, and doesn't"
+    " look at whether a collective completed."
 )
 
 
@@ -94,8 +95,8 @@ def compared(dumps: dict[int, dict[str, Any]]) -> dict[str, Any]:
             names[key] = str(config.get("desc") or key)
             with contextlib.suppress(ValueError):
                 ranks = config.get("ranks", "[]")
-                listed = json.loads(ranks) if isinstance(ranks, str) else ranks
-                members[key] = sorted(int(one) for one in listed)
+                given = json.loads(ranks) if isinstance(ranks, str) else ranks
+                members[key] = sorted(int(one) for one in given)
         for entry in dump["entries"]:
             if entry.get("is_p2p"):
                 continue
@@ -107,10 +108,15 @@ def compared(dumps: dict[int, dict[str, Any]]) -> dict[str, Any]:
             groups[key].setdefault(rank, {})[seq] = entry
     found: dict[str, Any] = {
         "groups": [], "suspects": [], "title": "", "why": "", "sure": "",
+        "means": "",
         "limits": LIMITS, "ranks": sorted(dumps), "torchfrtrace": "",
     }  # fmt: skip
     for key, by_rank in groups.items():
-        group = _group(names.get(key, key), by_rank, members.get(key, []))
+        listed = members.get(key, [])
+        if not listed and len(members) == 1:
+            # gloo's dumps don't name the group that they describe.
+            [listed] = members.values()
+        group = _group(names.get(key, key), by_rank, listed)
         found["groups"].append(group)
     for group in found["groups"]:
         first = group["first"]
@@ -118,6 +124,7 @@ def compared(dumps: dict[int, dict[str, Any]]) -> dict[str, Any]:
             found["suspects"] = first["suspects"]
             found["title"], found["why"] = first["title"], first["why"]
             found["sure"] = "fairly sure"
+            found["means"] = f"{_list(first['waited'])} waited in it."
     for group in found["groups"]:
         if group["absent"] and not found["suspects"]:
             found["suspects"] = group["absent"]
@@ -245,4 +252,10 @@ def torchfrtrace(folder: Path) -> str:
         str(folder), "--allow-incomplete-ranks",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return (done.stdout + done.stderr).strip()[-4000:]
+    if done.returncode:
+        last = done.stderr.strip().rpartition("\n")[2]
+        return f"(it failed on these dumps: {last})"
+    printed = (done.stdout + done.stderr).strip()
+    return printed.removeprefix(
+        "tabulate is not installed. Proceeding without it.\n"
+    )[-4000:]

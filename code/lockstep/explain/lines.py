@@ -78,6 +78,10 @@ def front(line: str) -> Front:
             if found:
                 node, text = found
         break
+    if text[:1] == "{":
+        found = _json(text)
+        rank = found[0] if rank is None else rank
+        node = node or found[1]
     if not node:
         node = _nccl_node(text)
     return Front(rank, node, text)
@@ -103,6 +107,8 @@ def _bracket(text: str):  # type: ignore[no-untyped-def]
     if text[:1] != "[":
         return None
     end = text.find("]")
+    if text.startswith("[pod/") and end > 0:  # kubectl logs --prefix
+        return None, text[5:end].split("/")[0], _unblank(text[end + 1 :])
     if not 0 < end < 24:
         return None
     word = text[1:end].lower()
@@ -118,6 +124,22 @@ def _bracket(text: str):  # type: ignore[no-untyped-def]
         if rest[:1] == "<":
             return int(b), "", _unblank(_uncolon(rest[rest.find(">") + 1 :]))
     return None
+
+
+def _json(text: str) -> tuple:
+    """Return the rank and the node of a line that is a JSON object."""
+    rank, node = None, ""
+    at = text.find('"rank":')
+    if at > 0:
+        rest = text[at + 7 :].lstrip(' "')
+        rank = number(rest, 0)
+    for name in ('"host":', '"hostname":', '"node":'):
+        at = text.find(name)
+        if at > 0 and not node:
+            rest = text[at + len(name) :].lstrip()
+            if rest[:1] == '"':
+                node = rest[1:].split('"')[0]
+    return rank, node
 
 
 def _uncolon(text: str) -> str:
@@ -136,9 +158,8 @@ def _colon(text: str):  # type: ignore[no-untyped-def]
         at = len(text) - 1
     if not 0 < at < 40:
         return None
-    word = text[:at]
+    word = text[:at].lstrip()  # Slurm pads with blanks
     if word.isdigit():
-        # Slurm pads with blanks; a number alone is a rank if it is small.
         return (int(word), "", text[at + 2 :]) if len(word) < 6 else None
     if _is_node(word):
         return None, word, text[at + 2 :]

@@ -56,7 +56,7 @@ def found(paths: Iterable[str]) -> list[Path | None]:
     """Return the files below the paths, in a fixed order; None for stdin.
 
     Raises:
-        InputError: a path doesn't exist, or a folder has no logs.
+        InputError: a path doesn't exist or is binary, or a folder has no logs.
     """
     files: list[Path | None] = []
     for given in paths:
@@ -65,6 +65,8 @@ def found(paths: Iterable[str]) -> list[Path | None]:
             continue
         path = Path(given)
         if path.is_file():
+            if _is_binary(_start(path)):
+                raise InputError(f"{given} is binary: no log, and no dump")
             files.append(path)
             continue
         if not path.is_dir():
@@ -139,25 +141,19 @@ def scan(
     result = Scan(index)
     dumps: list[tuple[Path, bytes]] = []
     stood: list[stacks.Stack] = []
-    given = list(files)
-    for path in given:
+    for path in files:
         if path is None:
             _log(sys.stdin.buffer, result, "standard input", None, "", progress)
             continue
-        try:
-            with path.open("rb") as file:
-                start = file.read(4096)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}") from None
+        start = _start(path)
         if _is_dump(start):
             dumps.append((path, path.read_bytes()))
             progress(path.stat().st_size)
         elif start[:2] == b"\x1f\x8b":
             with gzip.open(path) as unzipped:
                 _named(unzipped, path, result, progress)
-        elif b"\0" in start:
-            if len(given) == 1 or path in _named_alone:
-                raise InputError(f"{path} is binary: no log, and no dump")
+        elif _is_binary(start):
+            continue  # a folder of a run has checkpoints, too
         elif stacks.is_stacks(start):
             text = path.read_text("utf-8", "replace")
             stood += stacks.read(text, rank_of(path))
@@ -170,7 +166,19 @@ def scan(
     return result, dumps, stood
 
 
-_named_alone: set[Path] = set()
+def _start(path: Path) -> bytes:
+    """Return a file's first bytes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4096)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+
+
+def _is_binary(start: bytes) -> bool:
+    """Whether a file that begins so is neither a log nor a dump."""
+    packed = start[:2] == b"\x1f\x8b"
+    return b"\0" in start and not packed and not _is_dump(start)
 
 
 def _is_dump(start: bytes) -> bool:

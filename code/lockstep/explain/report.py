@@ -3,22 +3,22 @@
 The browser runs this in MicroPython, too.
 """
 
-SITE = "https://lockstep-handbook.github.io/lockstep/"
+from .scan import FLOOD
 
 
-def text(found: dict, site: str = SITE) -> str:
+def text(found: dict, site: str = "") -> str:
     """Return the verdict for a terminal, the first fault first.
 
     Args:
         found: what `judge` returns.
-        site: address below which the pages of messages are.
+        site: address of the handbook, if it has one.
     """
     lines = [found["headline"], ""]
     if found["known"]:
         lines.append(
             f"How sure: {found['confidence']}, because {found['why']}."
         )
-    else:
+    elif found["why"] not in found["headline"]:
         lines.append(f"Why: {found['why']}.")
     if found["means"]:
         lines += ["", _one(found["means"])]
@@ -37,7 +37,7 @@ def text(found: dict, site: str = SITE) -> str:
                 f"  - {_one(one['cause'])} {_one(one.get('tells', ''))}"
             )
     if found["page"]:
-        lines += ["", f"More: {site}{found['page']}"]
+        lines += ["", f"More in the handbook: {site}{found['page']}"]
     if found["hang"]:
         lines += ["", "Collectives, by the watchdogs:"] + _works(found["hang"])
     if found["dumps"]:
@@ -50,6 +50,8 @@ def text(found: dict, site: str = SITE) -> str:
             lines.append("  " + _echo(one))
         if len(found["echoes"]) > 8:
             lines.append(f"  and {len(found['echoes']) - 8} other messages")
+    if found["exits"]:
+        lines += ["", "Exit codes:"] + _exits(found["exits"])
     if found["questions"]:
         lines += ["", "Ask these four questions:"]
         for number, one in enumerate(found["questions"], 1):
@@ -86,7 +88,8 @@ def _ranks(ranks: list) -> str:
 
 
 def _echo(one: dict) -> str:
-    times = f" ({one['count']} times)" if one["count"] > 1 else ""
+    more = " or more" if one["count"] >= FLOOD else ""
+    times = f" ({one['count']} times{more})" if one["count"] > 1 else ""
     return f"{one['role']}: {one['title']}{times}{_ranks(one['ranks'])}"
 
 
@@ -106,6 +109,18 @@ def _works(hang: dict) -> list:
         lines.append(f"  and {len(hang['works']) - 16} other ranks")
     for rank in hang["absent"][:16]:
         lines.append(f"  rank {rank}: nothing")
+    return lines
+
+
+def _exits(exits: list) -> list:
+    lines = []
+    for one in exits[:16]:
+        who = "a process" if one["rank"] is None else f"rank {one['rank']}"
+        where = f" on {one['node']}" if one["node"] else ""
+        signal = f" ({one['signal']})" if one["signal"] else ""
+        lines.append(f"  {who}{where}: {one['code']}{signal}")
+    if len(exits) > 16:
+        lines.append(f"  and {len(exits) - 16} other processes")
     return lines
 
 
@@ -155,12 +170,12 @@ def escaped(words: object) -> str:
     return text
 
 
-def html(found: dict, site: str = SITE) -> str:
+def html(found: dict, site: str = "") -> str:
     """Return the verdict as a fragment of HTML.
 
     Args:
         found: what `judge` returns.
-        site: address below which the pages of messages are.
+        site: address of the handbook, if it has one.
     """
     kind = "known" if found["known"] else "unknown"
     said = (
@@ -199,7 +214,9 @@ def html(found: dict, site: str = SITE) -> str:
                 said += f" Fix: {_code(one['fix'])}"
             said += "</li>"
         said += "</ul>"
-    if found["page"]:
+    if found["page"] and not site:
+        said += f"<p>More in the handbook: {escaped(found['page'])}</p>"
+    elif found["page"]:
         said += (
             f'<p><a href="{escaped(site + found["page"])}">Everything about'
             f" {escaped(found['title'])}</a></p>"
@@ -209,6 +226,7 @@ def html(found: dict, site: str = SITE) -> str:
             "Collectives, by the watchdogs",
             found["hang"] and _works(found["hang"]),
         ),
+        ("Exit codes", found["exits"] and _exits(found["exits"])),
         ("Flight recorder", found["dumps"] and _groups(found["dumps"])),
         ("Stacks", found.get("stacks") and _stacks(found["stacks"])),
     ):
@@ -249,7 +267,7 @@ pre { background: #8882; overflow-x: auto; overflow-wrap: anywhere;
 """
 
 
-def document(found: dict, site: str = SITE) -> str:
+def document(found: dict, site: str = "") -> str:
     """Return the verdict as one page that needs no other file."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -119,6 +119,7 @@ class Scan:
         self.exits: list = []
         self.works: dict = {}  # by rank: what its watchdog says of collectives
         self.files: list = []
+        self.ends: list = []  # the last line of each file that has a time
         self.ranks: dict = {}  # rank: node, or ""
         self.world = 0
         self.bytes = self.lines = self.dropped = 0
@@ -128,7 +129,7 @@ class Scan:
         self._hot: dict = {}  # the words of the other kinds
         self._bare = [_undigited(code) for code in self.codes]
 
-    def begin(self, name: str, rank=None, node: str = "") -> None:  # type: ignore[no-untyped-def]
+    def begin(self, name: str, rank: int | None = None, node: str = "") -> None:
         """Start a file.
 
         Args:
@@ -161,6 +162,19 @@ class Scan:
         """Finish the file."""
         self._search(len(self.buffer))
         self.lines += self.line
+        for raw in self._above(len(self.buffer) + 1, 30):
+            time = when(raw)
+            if time is not None:
+                self.ends.append(
+                    {
+                        "file": self.files[-1],
+                        "rank": self.rank,
+                        "node": self.node,
+                        "time": time,
+                        "text": single(plain(raw))[:200],
+                    }
+                )
+                break
         self.buffer, self.done = b"", 0
 
     def _kept(self) -> int:
@@ -255,10 +269,10 @@ class Scan:
         rank = self.rank if head.rank is None else head.rank
         if rank is None:
             rank = _named(raw)
-        node = head.node or self.node
+        line = single(raw)
+        node = head.node or self.node or _cancelled(line)
         if rank is not None:
             self._saw(rank, node)
-        line = single(raw)
         here = (rank, node, start, raw)
         if "WorkNCCL(" in words or "last enqueued" in words:
             self._work(rank, line)
@@ -272,7 +286,10 @@ class Scan:
         if "srun: error:" in words and "task" in line:
             self._srun(raw, line)
         if TRACEBACK in words:
-            self._traceback(start, end, rank, node, head)
+            if TRACEBACK + ":\\n" in raw:
+                self._inline(start, end, rank, node)
+            else:
+                self._traceback(start, end, rank, node, head)
             return
         for number_, fields in self.index.match(line, words):
             entry = self.index.entries[number_]
@@ -486,44 +503,70 @@ class Scan:
             text = front(plain(above)).text.strip()
             if text.startswith(("During handling of", "The above exception")):
                 wrapped = True
-        number_ = self.line
+        number_, text = self.line, ""
         for _ in range(400):
-            stop = self.buffer.find(b"\n", at)
-            stop = len(self.buffer) if stop < 0 else stop
             if at >= len(self.buffer):
                 return
+            start = at
+            stop = self.buffer.find(b"\n", at)
+            stop = len(self.buffer) if stop < 0 else stop
             line = plain(_decoded(self.buffer[at : min(stop, at + LONGEST)]))
             number_ += 1
             at = stop + 1
             other = front(line)
-            if head.rank is not None and other.rank != head.rank:
-                continue
-            text = other.text
-            if not text.strip() or len(_indent(text)) > deep:
-                bare = text.strip()
-                if bare.startswith("File ") and _is_own(bare):
-                    frame = bare
-                continue
-            break
+            if other.rank != head.rank:
+                continue  # another rank's line in between
+            text = other.text.lstrip("+| ")
+            if text.startswith("File ") and _is_own(text):
+                frame = text
+            inside = len(_indent(other.text)) > deep
+            if not inside and _is_exception(single(text)):
+                break
         else:
             return
-        text = single(text)
-        words = [one for one in self.index.words if one in text]
-        matched = self.index.match(text, words)
-        if matched:
-            self._read.append(number_)
-            entry, fields = self.index.entries[matched[0][0]], matched[0][1]
-            event = self._event(entry, fields, (rank, node, start, line))
-        else:
-            entry = _exception(text)
-            key = ("python", text[:80], len(self.files), rank, node)
-            event = self._keep(
-                key, entry, rank, node, None, start, line, {"error": text}
-            )
+        event = self._raised(single(text), line, start, rank, node)
+        self._read.append(number_)
         if event is None:
             return
         event.line = number_
         event.frame, event.wrapped = frame, wrapped
+
+    def _inline(self, start: int, end: int, rank, node: str) -> None:  # type: ignore[no-untyped-def]
+        """Read an exception in a line of JSON, where line breaks are escaped:
+        of a structured log, or of torchrun's error file."""
+        raw = _decoded(self.buffer[start : min(end, start + AHEAD)])
+        text, frame = "", ""
+        for part in raw[raw.find(TRACEBACK) :].split("\\n"):
+            part = single(part.replace('\\"', '"'))
+            if part.startswith("File ") and _is_own(part):
+                frame = part
+            quote = part.find('"', part.find(":"))
+            if quote > 0 and not part.startswith("File "):
+                part = part[:quote]
+            if _is_exception(part):
+                text = part
+        event = text and self._raised(text, text, start, rank, node)
+        if event:
+            event.frame = frame
+
+    def _raised(self, text: str, line: str, start: int, rank, node: str):  # type: ignore[no-untyped-def]
+        """Keep an exception: the message that describes it, or its own."""
+        words = [one for one in self.index.words if one in text]
+        matched = self.index.match(text, words)
+        if matched:
+            entry, fields = self.index.entries[matched[0][0]], matched[0][1]
+            return self._event(entry, fields, (rank, node, start, line))
+        key = ("python", text[:80], len(self.files), rank, node)
+        return self._keep(
+            key,
+            _exception(text),
+            rank,
+            node,
+            None,
+            start,
+            line,
+            {"error": text},
+        )
 
 
 def _exception(text: str) -> dict:
@@ -545,6 +588,23 @@ def _undigited(line: bytes) -> bytes:
     if not hasattr(line, "translate"):
         return line
     return line.translate(None, DIGITS)
+
+
+def _is_exception(line: str) -> bool:
+    """Whether a line is an exception's: a name, and perhaps a message."""
+    name = line.split(":")[0].split("(")[0].strip()
+    last = name.split(".")[-1]
+    if not last or name in ("INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL"):
+        return False
+    for char in name:
+        if not (char.isalpha() or char.isdigit() or char in "._"):
+            return False
+    if name == line and "." not in name:  # without a message
+        for end in ("Error", "Exception", "Interrupt", "Exit", "Iteration"):
+            if name.endswith(end):
+                return True
+        return False
+    return "." in name or "A" <= last.lstrip("_")[:1] <= "Z"
 
 
 def _is_own(frame: str) -> bool:
@@ -571,6 +631,14 @@ def _signed(text: str, at: int):  # type: ignore[no-untyped-def]
         value = number(text, at + 1)
         return None if value is None else -value
     return number(text, at)
+
+
+def _cancelled(line: str) -> str:
+    """Return the node of `*** STEP 7.0 ON node CANCELLED AT …`, or ""."""
+    words = line.split(" CANCELLED AT ")[0].split(" ON ")
+    if len(words) == 2 and " " not in words[1] and "***" in words[0]:
+        return words[1]
+    return ""
 
 
 def _named(line: str):  # type: ignore[no-untyped-def]

@@ -60,11 +60,12 @@ def own(stack: Stack) -> str:
 
 def waiting(stack: Stack) -> str:
     """Return the collective that a process waits in, or ""."""
+    found = ""
     for frame in stack.frames:
         name = frame.split(" (")[0].strip("_")
         if "torch/distributed" in frame and name in WAITING:
-            return name
-    return ""
+            found = name  # the outermost: `all_reduce`, and not its `wait`
+    return found
 
 
 def compared(stacks: list) -> dict:

@@ -1,10 +1,13 @@
 """Decide which event was the first fault, and which are its echoes."""
 
 from .lines import clock
+from .scan import Scan
 
 # Seconds: clocks of two nodes differ by as much, and the kernel's log may be
 # that late.
 TOGETHER = 5.0
+SILENT = 10  # minutes without a line, before a scheduler ended the job
+EARLY = 30.0  # by as much a log ends before the others that ended first
 KERNEL_BEFORE, KERNEL_AFTER = 900.0, 120.0
 SIGNALS = {
     4: "SIGILL",
@@ -71,8 +74,11 @@ QUESTIONS = (
         " change that touched the step at which the run stopped.",
     ),
 )
-# Messages that report how a process ended, and not why.
+# A cause is at most so long before its first echo: the longest usual timeout.
+WINDOW = 2700.0
+# Messages that report how a process ended and not why, or only warn.
 REPORTS = (
+    "guessing-device-id-based-on-global-rank",
     "exitcode-1",
     "exitcode-minus-6-sigabrt",
     "process-group-watchdog-thread-terminated-with-exception",
@@ -84,7 +90,7 @@ MACHINE = "gpu", "host", "network", "storage"
 KERNEL = ("NVRM:", "Xid (", "oom-kill", "ut of memory: Killed", "invoked oom")
 
 
-def judge(scan, dumps=None) -> dict:  # type: ignore[no-untyped-def]
+def judge(scan: Scan, dumps: dict | None = None) -> dict:
     """Return the verdict on what a scan found.
 
     Args:
@@ -109,6 +115,7 @@ class _Judge:
         self.entries = {entry["id"]: entry for entry in scan.index.entries}
         years = [e.time[0] for e in scan.events + scan.exits if e.time]
         self.year = max(years) if years else 0
+        self.reported = [one.rank for one in scan.exits if one.first]
         self.nodes = {r: n for r, n in scan.ranks.items() if n}
         for one in scan.exits:
             if one.rank is not None and one.node:
@@ -117,6 +124,9 @@ class _Judge:
             self._place(event)
             if "Root Cause (first observed" in event.text:
                 event.role = "echo"  # torchrun's report, and no message
+        for event in scan.events:
+            if "NCCL error in" in event.text and self.follows(event):
+                event.role = "echo"  # its own last line says more
 
     def _place(self, event) -> None:  # type: ignore[no-untyped-def]
         """Give an event the rank and node that other lines know."""
@@ -128,6 +138,16 @@ class _Judge:
                     event.node = event.node or one.node
         if not event.node and event.rank in self.nodes:
             event.node = self.nodes[event.rank]
+
+    def follows(self, event) -> bool:  # type: ignore[no-untyped-def]
+        """Whether a message stands in the lines that belong to an NCCL error:
+        `Last error:` and what NCCL said."""
+        for other in self.scan.events:
+            below = 0 < other.line - event.line <= 4
+            same = other.file == event.file and other.rank == event.rank
+            if below and same and other.role != "echo":
+                return True
+        return False
 
     def about(self, event, one) -> bool:  # type: ignore[no-untyped-def]
         """Whether an event tells of the process that a report tells of: in the
@@ -157,6 +177,7 @@ class _Judge:
         causes = [
             e for e in self.scan.events if e.role == "cause" and not e.wrapped
         ]
+        causes = self.timely(causes)
         if causes:
             return self.blame(self.first(causes))
         fatal = self.fatal()
@@ -183,6 +204,24 @@ class _Judge:
             return self.perhaps(self.first(others))
         return self.unknown(hang)
 
+    def timely(self, causes: list) -> list:
+        """Drop causes from long before the failure: an Xid of last week in a
+        kernel's log, an exception that the program survived."""
+        echoes = [e for e in self.scan.events if e.role != "cause"]
+        times = [self.at(e) for e in echoes + self.scan.exits if self.at(e)]
+        other = [self.at(e) for e in causes if _depth(e) and self.at(e)]
+        if not times and not other:
+            return causes
+        end = min(times or other)
+        kept = []
+        for event in causes:
+            at = self.at(event)
+            early = KERNEL_BEFORE if not _depth(event) and not times else WINDOW
+            if at is None or at >= end - early:
+                kept.append(event)
+        # An old exception is better than none, but not an old kernel's line.
+        return kept or [event for event in causes if _depth(event)]
+
     def first(self, events: list):  # type: ignore[no-untyped-def]
         """Return the event that came first, or that explains the first."""
         timed = [e for e in events if self.at(e) is not None]
@@ -191,8 +230,11 @@ class _Judge:
         start = min([self.at(e) for e in timed])
         early = [e for e in timed if self.at(e) <= start + TOGETHER]
         best = min(early, key=self.rising)
-        # Exceptions without a time may be older; those of a kernel's log and a
-        # rank's exit are what made the rest.
+        untimed = [e for e in events if self.at(e) is None]
+        if best.layer == "scheduler" and untimed:
+            # A job that hangs after an exception ends at its time limit.
+            return min(untimed, key=self.rising)
+        # What a kernel says made what the programs on its node say.
         for event in events:
             if _depth(event) or event is best or not _depth(best):
                 continue
@@ -207,10 +249,12 @@ class _Judge:
 
     def rising(self, event) -> tuple:  # type: ignore[no-untyped-def]
         """Sort events: those of kernels and schedulers first, and of these
-        the ones that name a process; then by time."""
+        the ones that name a process; then those of the ranks that torchrun
+        saw fail first; then by time."""
         deep = _depth(event)
         silent = 0 if deep or event.exact else 1
-        return deep, silent, self.at(event) or 0, event.order
+        later = int(event.rank is None or event.rank not in self.reported)
+        return deep, silent, later, self.at(event) or 0, event.order
 
     def fatal(self):  # type: ignore[no-untyped-def]
         """Return the exit by a signal that no message explains, or None."""
@@ -307,6 +351,14 @@ class _Judge:
         if not many and event.blamed is not None and event.layer == "peer":
             found["rank"], found["ranks"] = event.blamed, [event.blamed]
             found["node"] = self.nodes.get(event.blamed, "")
+        elif (
+            not many
+            and event.blamed is not None
+            and event.rank not in (None, event.blamed)
+        ):
+            # Two ranks that differ: the message can't say which is wrong.
+            found["rank"] = None
+            found["ranks"] = sorted({event.rank, event.blamed})
         others = [
             e
             for e in self.scan.events
@@ -322,7 +374,7 @@ class _Judge:
             )
             sure = "sure"
         elif not others:
-            why = "it is the only message here that is a cause and no echo"
+            why = "it is the only message here that is a cause, not an echo"
             sure = "sure"
         elif self.at(event) is not None and all(
             self.at(e) is not None for e in others
@@ -340,7 +392,27 @@ class _Judge:
                 if one.first and one.rank == event.rank:
                     why += "; torchrun saw this rank fail first"
                     sure = "sure"
+        hung = self.hung(event)
+        if hung:
+            sure = "not sure"
+            why = f"{hung}, so the job may have hung before it was ended"
         return self.finished(found, sure, why)
+
+    def hung(self, event) -> str:  # type: ignore[no-untyped-def]
+        """Say how long no rank had logged anything when a scheduler ended the
+        job, if that was long."""
+        at = self.at(event)
+        if event.layer != "scheduler" or at is None:
+            return ""
+        ends = [
+            (one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1]
+            for one in self.scan.ends
+            if one["file"] != self.scan.files[event.file]
+        ]
+        minutes = (at - max(ends)) / 60 if ends else 0
+        if minutes < SILENT:
+            return ""
+        return f"the last line of a rank is {minutes:.0f} minutes older"
 
     def shared(self, event, found: dict) -> tuple:  # type: ignore[no-untyped-def]
         """Return the ranks of the equal events, and whether several ranks
@@ -396,6 +468,8 @@ class _Judge:
                 found["check"] = entry.get("confirm", [])
                 found["causes"] = entry.get("causes", [])
                 break
+        if one.rank is None and one.local is not None:
+            found["local"] = f"local rank {one.local}"
         equal = [e for e in self.scan.exits if e.code == one.code]
         if len(equal) > 1 and one.rank is not None:
             ranks = sorted({e.rank for e in equal if e.rank is not None})
@@ -444,7 +518,7 @@ class _Judge:
         found["title"] = dumps["title"]
         found["rank"] = suspects[0] if len(suspects) == 1 else None
         found["ranks"] = suspects
-        found["means"] = dumps["title"]
+        found["means"] = dumps["means"]
         found["check"] = [
             {
                 "do": f"the last lines and the exit code of {_ranks(suspects)}",
@@ -509,6 +583,21 @@ class _Judge:
                 "the store went away, and its host is rank 0 or the first"
                 " node's torchrun: read its log"
             )
+        peers = {e.fields.get("host", "") for e in echoes if e.layer == "peer"}
+        peers.discard("")
+        if len(peers) == 1 and not found["ranks"]:
+            [found["node"]] = peers
+            why = (
+                "every known message here is an echo, and they name the peer"
+                f" {found['node']}: read its log"
+            )
+        early = self.early()
+        if early and not found["ranks"] and not found["node"]:
+            end, seconds = early
+            if end["rank"] is not None:
+                found["rank"], found["ranks"] = end["rank"], [end["rank"]]
+            found["node"] = end["node"]
+            why = f"{end['file']} ends {seconds:.0f} s before the other logs"
         if hang:
             found["hang"] = hang
             if not echoes or "WorkNCCL(" in found["text"]:
@@ -517,6 +606,19 @@ class _Judge:
                     " out, so compare stacks (py-spy) and check the network"
                 )
         return self.finished(found, "not known", why)
+
+    def early(self):  # type: ignore[no-untyped-def]
+        """Return the log that ends clearly before all others, and by how many
+        seconds; or None."""
+        ends = [
+            ((one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1], n)
+            for n, one in enumerate(self.scan.ends)
+        ]
+        if len(ends) < 2:
+            return None
+        ends.sort()
+        gap = ends[1][0] - ends[0][0]
+        return (self.scan.ends[ends[0][1]], gap) if gap > EARLY else None
 
     def quiet(self) -> list:
         """Return the ranks that logged no message at all."""
@@ -551,7 +653,12 @@ class _Judge:
         found["headline"] = headline(found)
         found["echoes"] = self.echoes(found)
         found["exits"] = [
-            {"rank": one.rank, "node": one.node, "code": one.code}
+            {
+                "rank": one.rank,
+                "node": one.node,
+                "code": one.code,
+                "signal": SIGNALS.get(_signal(one.code), ""),
+            }
             for one in self.scan.exits
         ]
         found["questions"] = []
@@ -583,7 +690,9 @@ class _Judge:
         rows: list = []
         by_id: dict = {}
         for event in self.scan.events:
-            if event.id == found["id"] and event.title == found["title"]:
+            if event.text in [one["text"] for one in found["evidence"]]:
+                continue
+            if event.id == found["id"] != "python-exception":
                 continue
             key = (event.id, event.title)
             if key not in by_id:
@@ -616,7 +725,7 @@ def page(id: str) -> str:
 
 def headline(found: dict) -> str:
     """Return the verdict in one sentence."""
-    where = ""
+    where = found.get("local", "")
     if found["ranks"]:
         where = _ranks(found["ranks"])
     if found["node"]:
@@ -637,7 +746,9 @@ def headline(found: dict) -> str:
 
 def _same(a, b) -> bool:  # type: ignore[no-untyped-def]
     """Whether two events are one message, on whatever rank."""
-    return a.id == b.id and a.title == b.title and a.role == b.role
+    if a.id != b.id or a.title != b.title or a.role != b.role:
+        return False
+    return a.fields.get("error") == b.fields.get("error")
 
 
 def _depth(event) -> int:  # type: ignore[no-untyped-def]
