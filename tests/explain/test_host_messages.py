@@ -3,6 +3,7 @@ files of launchers, loaders, checkpoints and hosts say."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import logging
 import os
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -238,6 +240,23 @@ def crash() -> str:
     ).stderr
 
 
+def unknown_host() -> str:
+    """What Python raises for a name that no name server answers."""
+    words = ctypes.CDLL(None).gai_strerror
+    words.restype = ctypes.c_char_p
+    error = socket.gaierror(socket.EAI_AGAIN, words(socket.EAI_AGAIN).decode())
+    return "".join(traceback.format_exception(error))
+
+
+def start_thread() -> str:
+    """What Python raises when the system has no room for a thread's stack."""
+    before = threading.stack_size(1 << 46)
+    try:
+        return raised(lambda: threading.Thread(target=print).start())
+    finally:
+        threading.stack_size(before)
+
+
 PYTHON: dict[str, Callable[[Path], str]] = {
     "environment-variable-rank-expected": lambda _: no_launcher(),
     "server-socket-failed-to-listen": lambda _: taken_port(),
@@ -297,6 +316,8 @@ PYTHON: dict[str, Callable[[Path], str]] = {
         lambda: torch.empty(1 << 50)
     ),
     "fatal-python-error-segmentation-fault": lambda _: crash(),
+    "name-resolution-failed": lambda _: unknown_host(),
+    "cant-start-new-thread": lambda _: start_thread(),
 }
 
 

@@ -55,6 +55,8 @@ SAMPLE = {
     "reference/api/",
     "reference/api/trainer/step/",
     "reference/glossary/",
+    "reliability/errors/",
+    "reliability/errors/unsupported-global-add-safe-globals/",
     "reliability/silent-failures/",  # the most folds
 }
 DARK = {  # those of them with colors of their own

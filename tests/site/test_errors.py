@@ -123,8 +123,8 @@ def test_page_shows_message_sign_by_sign() -> None:
     text = errors.page(one, "https://example.com/blob/main")
     title = next(x for x in text.splitlines() if x.startswith("# "))
     assert title == (r"# \[rank\_0\]: \*\*\* \<disk\> \`sda\` on fire \*\*\*")
-    assert "```text\nkernel: disk sda is on fire\n```" in text
-    assert "```console\n    $ ls -l /dev/sda\n" in text
+    assert "```{ .text .wrapped }\nkernel: disk sda is on fire\n```" in text
+    assert "```{ .console .wrapped }\n    $ ls -l /dev/sda\n" in text
 
 
 def test_index_lists_every_message() -> None:

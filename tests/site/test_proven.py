@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.site.pages import errors
 from lockstep.site.verify import proven
 
 
@@ -53,7 +54,7 @@ def test_a_mark_is_checked_against_what_ran(
     )
     line = f"docs/page.md: tests/test_it.py::test_it_holds {said}"
     assert list(found) == ([line] if said else [])
-    monkeypatch.setattr(proven, "unproven", lambda pages, ended: found.items())
+    monkeypatch.setattr(proven, "unproven", lambda *_: found.items())
     assert proven.main([str(root)]) == code
     assert said in capsys.readouterr().out
 
@@ -64,3 +65,15 @@ def test_no_report_is_a_fault(
     """Without any report the check says what to run, and fails."""
     assert proven.main([str(tmp_path)]) == 1
     assert "holds no report" in capsys.readouterr().out
+
+
+def test_error_message_is_checked_against_what_ran(root: Path) -> None:
+    """An error message names a test that raises it. That the test did not run
+    is a fault that names the message."""
+    test = "tests/test_it.py::test_it_holds"
+    given = next(iter(errors.messages().values())).model_dump()
+    one = errors.Message.model_validate(given | {"test": test})
+    found = proven.unproven([], {}, root, [one])
+    assert dict(found) == {f"{one.id}: {test} did not run": "did not run"}
+    ended = {"tests.test_it.test_it_holds": ["passed"]}
+    assert not list(proven.unproven([], ended, root, [one]))
