@@ -290,16 +290,40 @@ def test_a_wrapped_exception_is_not_the_first(
     tmp_path: Path, capsys: Out
 ) -> None:
     """What arose while an exception was handled is an echo of it."""
+    first = CRASH.replace("KeyError: 'mask'", "ValueError: no mask")
     second = CRASH.replace("KeyError: 'mask'", "RuntimeError: cleanup failed")
     between = (
         "[rank5]: \n[rank5]: During handling of the above exception,"
         " another exception occurred:\n[rank5]: \n"
     )
-    log = wrote(tmp_path, CRASH + between + second)
+    log = wrote(tmp_path, first + between + second)
     assert main(["explain", log]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("First fault: rank 5: KeyError")
+    assert out.startswith("First fault: rank 5: ValueError")
     assert "echo: RuntimeError" in out
+    # A loader's empty queue says nothing; that its worker died does.
+    empty = CRASH.replace("KeyError: 'mask'", "_queue.Empty")
+    died = "RuntimeError: DataLoader worker (pid 188) is killed by signal:"
+    died += " Killed. "
+    died = CRASH.replace("KeyError: 'mask'", died)
+    log = wrote(tmp_path, empty + between + died)
+    assert main(["explain", log]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("First fault: rank 5: DataLoader worker")
+    assert "echo: _queue.Empty" in out
+
+
+def test_an_echo_of_the_own_node_points_to_its_rank(
+    tmp_path: Path, capsys: Out
+) -> None:
+    """A loader that found its workers dead doesn't say why: the verdict isn't
+    known, but the rank to look at is."""
+    died = "RuntimeError: DataLoader worker (pid(s) 188) exited unexpectedly"
+    log = wrote(tmp_path, CRASH.replace("KeyError: 'mask'", died))
+    assert main(["explain", log]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("First fault not found; look at rank 5 first.")
+    assert "on its own node" in out
 
 
 def test_carriage_returns_end_lines(tmp_path: Path, capsys: Out) -> None:

@@ -48,6 +48,8 @@ ECHOES = (
     "ConnectionRefusedError",
     "EOFError",
 )
+# Exceptions that programs handle all the time.
+TRIVIAL = "Empty", "StopIteration", "KeyError", "AttributeError"
 ECHO_WORDS = (
     "NCCL error",
     "NCCL communicator was aborted",
@@ -124,6 +126,7 @@ class Scan:
         self.world = 0
         self.bytes = self.lines = self.dropped = 0
         self._known: dict = {}
+        self._raisings: dict = {}  # the exception that began each chain
         self._shapes: dict = {}  # how often a kind of line was looked at
         self._dull: set = set()  # kinds of lines without a word
         self._hot: dict = {}  # the words of the other kinds
@@ -530,6 +533,18 @@ class Scan:
             return
         event.line = number_
         event.frame, event.wrapped = frame, wrapped
+        self._chain(event)
+
+    def _chain(self, event: Event) -> None:
+        """Choose the exception of a chain that says what happened: the first,
+        unless a later one is better known."""
+        prior = self._raisings.get((event.file, event.rank))
+        if event.wrapped and prior and prior.id == "python-exception":
+            trivial = prior.title.split(".")[-1] in TRIVIAL
+            if trivial or (event.id != prior.id and event.role != "echo"):
+                prior.wrapped, event.wrapped = True, False
+        if not event.wrapped:
+            self._raisings[event.file, event.rank] = event
 
     def _inline(self, start: int, end: int, rank, node: str) -> None:  # type: ignore[no-untyped-def]
         """Read an exception in a line of JSON, where line breaks are escaped:

@@ -583,6 +583,17 @@ class _Judge:
                 "the store went away, and its host is rank 0 or the first"
                 " node's torchrun: read its log"
             )
+        own = [
+            e
+            for e in echoes
+            if e.layer in MACHINE and e.rank is not None and not _is_store(e)
+        ]
+        if own and not found["ranks"] and len({e.rank for e in own}) == 1:
+            found = self.base(own[0]) | {"known": False}
+            why = (
+                "the message of this rank is an echo of something on its own"
+                " node that isn't in these logs"
+            )
         peers = {e.fields.get("host", "") for e in echoes if e.layer == "peer"}
         peers.discard("")
         if len(peers) == 1 and not found["ranks"]:
