@@ -30,6 +30,7 @@ PACKAGES = {
     "cards": ["practice.deck", "practice.rounds", "cli"],
     "bio": ["bio"],
     "fleet": ["experiments.fleet"],
+    "explain": ["explain"],
 }
 IMPORT_ALL = """\
 import importlib, pkgutil, sys
@@ -45,6 +46,7 @@ for name in sys.argv[1:]:
 # What needs more than the base, and the extra that has it.
 OTHERS = {
     "exam lockstep.examples.plain_loop_exam": "exam",
+    "explain answer.py": "explain",
     "export anki deck.txt": "cards",
     "plan fleet --report llama3": "fleet",
     "quiz --kind prompt": "cards",

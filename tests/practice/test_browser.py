@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lockstep.explain import catalog
 from lockstep.explore import NAMES
 from lockstep.explore import page as explore
 from lockstep.explore.planner_page import EXAMPLES
@@ -15,7 +16,7 @@ from lockstep.planner.questions import CHOICES, QUESTIONS
 from lockstep.practice.browser import ROOMS, answered
 from lockstep.practice.kinds import KINDS
 
-PLANNER, EXPLORE, ESTIMATES = ROOMS
+EXPLAIN, PLANNER, EXPLORE, ESTIMATES = ROOMS
 # What somebody may type, and what a link may hold.
 STRANGE = (
     *("", " ", "0", "-0", "1", "-1", "0.5", "1e-308", "5e-324", "1e-30"),
@@ -102,6 +103,29 @@ def test_an_estimate_is_judged_whatever_is_typed(kind: str) -> None:
             assert said["right"] in (True, False, None)
     for seed in (-1, 0, 10**400, 0.5, "x", None):
         assert asked(ESTIMATES, kind, seed, "")["question"]
+
+
+def test_a_paste_is_explained_whatever_it_holds() -> None:
+    """Messages cut anywhere, in any order, and lines of no log at all have a
+    verdict or one line that says what is missing."""
+    entries = catalog.shipped()
+    chance = random.Random(0)
+    lines = [
+        line for one in catalog.load() for line in one["example"].split("\n")
+    ]
+    lines += ["Traceback (most recent call last):", "srun: error: n: task", ""]
+    lines += [
+        "exitcode",
+        " exitcode : - (pid: ",
+        "Root Cause",
+        "[rank3]:",
+        *STRANGE,
+    ]
+    for size in (1, 2, 5, 40, 400):
+        chosen = chance.choices(lines, k=size)
+        cut = [one[: chance.randint(0, len(one) + 20)] for one in chosen]
+        said = asked(EXPLAIN, entries, "\n".join(cut), "../")
+        assert said.get("html", "").startswith("<div") or said["failed"]
 
 
 def test_what_is_no_question_is_answered_too() -> None:

@@ -19,6 +19,9 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from lockstep.explain import catalog
+from lockstep.explain.page import explained
+from lockstep.explain.report import html as explained_html
 from lockstep.explore import planner_page as planner
 from lockstep.site.verify.budgets import compressed
 from tests.conftest import need
@@ -52,6 +55,8 @@ SAMPLE = {
     "reference/api/",
     "reference/api/trainer/step/",
     "reference/glossary/",
+    "reliability/errors/",
+    "reliability/errors/unsupported-global-add-safe-globals/",
     "reliability/silent-failures/",  # the most folds
 }
 DARK = {  # those of them with colors of their own
@@ -621,6 +626,71 @@ def test_the_planner_is_used_by_keyboard(browser: Browser, site: Site) -> None:
         shown.get_by_label("gpus", exact=True).fill("256")
         planner_says(page, "run", **example | {"gpus": 256})
         expect(step).to_be_visible()  # what was unfolded stays so
+
+
+PASTE = """\
+[rank1]:[E1128 03:12:07.1 P.cpp:632] [Rank 1] Some NCCL operations have failed \
+or timed out. Due to the asynchronous nature of CUDA kernels
+[rank5]: Traceback (most recent call last):
+[rank5]:   File "/srv/run/train.py", line 212, in main
+[rank5]:     train(cfg)
+[rank5]: KeyError: '<img src=x>'
+"""
+
+
+def test_a_pasted_log_is_explained_in_the_page(
+    browser: Browser, site: Site
+) -> None:
+    """By keyboard alone, a reader pastes a log into the box; the verdict is the
+    one of CPython, the log's text is shown as text, and nothing is sent."""
+    with Visit(browser, site) as visit:
+        page = visit.open("reliability/explain/")
+        log = page.get_by_label("Paste the last lines of your log")
+        log.focus()
+        page.keyboard.insert_text(PASTE)
+        visit.requests.clear()
+        page.keyboard.press("Control+Enter")
+        answer = page.locator(".explain-answer")
+        headline = answer.locator(".explain-headline")
+        expect(headline).to_have_text(
+            "First fault: rank 5: KeyError: '<img src=x>'"
+        )
+        expected = explained(catalog.index(), PASTE)
+        text = BeautifulSoup(explained_html(expected), "html.parser")
+        expect(answer).to_have_text(text.get_text())
+        assert answer.locator("img").count() == 0
+        log.fill("[rank0]: step 1 loss 2.31")
+        page.get_by_role("button", name="Explain").press("Enter")
+        expect(headline).to_contain_text("First fault not found")
+        expect(answer.locator("ol > li")).to_have_count(4)
+        log.fill(" ")
+        page.get_by_role("button", name="Explain").click()
+        expect(page.get_by_role("alert")).to_have_text(
+            "paste some lines of a log first"
+        )
+        visit.assert_clean("the box")
+        posted = [url for url in visit.requests if "?" in url]
+        assert posted == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_verdict_is_readable_on_a_phone(
+    browser: Browser, site: Site, scheme: Any
+) -> None:
+    """On a phone, in both schemes, the box and its verdict are accessible and
+    no wider than the screen."""
+    with Visit(browser, site, color_scheme=scheme, viewport=PHONE) as visit:
+        axe = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+        visit.context.add_init_script(path=axe)
+        page = visit.open("reliability/explain/")
+        log = page.get_by_label("Paste the last lines of your log")
+        log.fill(PASTE + "x" * 500)
+        page.get_by_role("button", name="Explain").click()
+        expect(page.locator(".explain-headline")).to_be_visible()
+        assert violations(page, scheme) == []
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= PHONE["width"]
+        visit.assert_clean("the box on a phone")
 
 
 def test_a_figure_on_another_page_asks_the_planner(

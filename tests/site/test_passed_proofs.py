@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.site.pages import errors
 from lockstep.site.verify import passed_proofs
 
 
@@ -53,9 +54,7 @@ def test_a_mark_is_checked_against_what_ran(
     )
     line = f"docs/page.md: tests/test_it.py::test_it_holds {said}"
     assert list(found) == ([line] if said else [])
-    monkeypatch.setattr(
-        passed_proofs, "unproven", lambda pages, ended: found.items()
-    )
+    monkeypatch.setattr(passed_proofs, "unproven", lambda *_: found.items())
     assert passed_proofs.main([str(root)]) == code
     assert said in capsys.readouterr().out
 
@@ -66,3 +65,15 @@ def test_no_report_is_a_fault(
     """Without any report the check says what to run, and fails."""
     assert passed_proofs.main([str(tmp_path)]) == 1
     assert "holds no report" in capsys.readouterr().out
+
+
+def test_error_message_is_checked_against_what_ran(root: Path) -> None:
+    """An error message names a test that raises it. That the test did not run
+    is a fault that names the message."""
+    test = "tests/test_it.py::test_it_holds"
+    given = next(iter(errors.messages().values())).model_dump()
+    one = errors.Message.model_validate(given | {"test": test})
+    found = passed_proofs.unproven([], {}, root, [one])
+    assert dict(found) == {f"{one.id}: {test} did not run": "did not run"}
+    ended = {"tests.test_it.test_it_holds": ["passed"]}
+    assert not list(passed_proofs.unproven([], ended, root, [one]))

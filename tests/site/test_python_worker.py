@@ -25,7 +25,7 @@ from .test_estimation import asks
 
 pytestmark = pytest.mark.xdist_group("site-pictures")
 
-PLANNER, EXPLORE, ESTIMATES = ROOMS
+_, PLANNER, EXPLORE, ESTIMATES = ROOMS
 SOUND = {"params": 7.5e9, "dp": 64, "zero_stage": 1}
 # Counts the questions, and what the worker says to each.
 COUNTED = """

@@ -8,6 +8,7 @@ from tyro.extras import subcommand_cli_from_dict
 from lockstep.cli import bug, drill, export, lab, plan, quiz
 from lockstep.cli.audit import audit
 from lockstep.cli.exam import exam
+from lockstep.cli.explain import explain
 
 # What the extras of the package bring, as Python imports it, and which extra a
 # command wants; the others want `train`.
@@ -17,6 +18,7 @@ OPTIONAL = frozenset(
 )  # fmt: skip
 EXTRAS = {
     "exam": "exam",
+    "explain": "explain",
     "export": "cards",
     "plan": "fleet",
     "quiz": "cards",
@@ -94,6 +96,7 @@ def run(args: list[str]) -> int:
             "bug": mending,
             "drill": drilling,
             "exam": exam,
+            "explain": explain,
             "export": exporting,
             "lab": exercising,
             "plan": planning,

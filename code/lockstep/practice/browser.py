@@ -8,6 +8,7 @@ import json
 from lockstep.planner.figures import TOO_FAR, PlanError
 
 ROOMS = (
+    "lockstep.explain.page",
     "lockstep.explore.planner_page",
     "lockstep.explore.page",
     "lockstep.practice.estimates",

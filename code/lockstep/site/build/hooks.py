@@ -30,6 +30,8 @@ from pygments.token import (
 
 from lockstep.debugging.bugs import bugs
 from lockstep.experiments.benchmarks import timeline
+from lockstep.explain import catalog
+from lockstep.explain import page as explain_page
 from lockstep.explore import page as explore_page
 from lockstep.explore import planner_page
 from lockstep.practice import estimates
@@ -46,6 +48,7 @@ from lockstep.site.build.content_security_policy import protect
 from lockstep.site.build.freshness import outdate
 from lockstep.site.pages import (
     api,
+    errors,
     glossary,
     llms,
     notebook_pages,
@@ -65,6 +68,7 @@ _CARDS = "ts-fsrs/dist/index.mjs"
 _DIAGRAM = re.compile(
     r'<pre\s+class="mermaid"><code>(?P<source>.*?)\n?</code></pre>', re.S
 )
+_EXPLAIN = re.compile(r"^<!-- explain-box -->$", re.M)
 _EXPLORABLE = re.compile(r"^<!-- explorable: (?P<name>[\w-]+) -->$", re.M)
 # What has the color of text anyway. A browser has to style each token, and of
 # ten thousand on a long page most are of these.
@@ -137,13 +141,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         _publish(files, config, f"performance/traces/{path.name}", path)
     bundle = "assets/python-files.json"
     files.append(File.generated(config, bundle, content=dumps(in_browser())))
+    bundle = "assets/messages.json"
+    files.append(File.generated(config, bundle, content=catalog.shipped()))
     root = _root(config)
     for path in sorted(root.glob("labs/*.ipynb")):
         inside = path.relative_to(root).as_posix()
         files.append(File(inside, str(root), config.site_dir, True))
     repository = (config.repo_url or "").rstrip("/")
     _made.clear()
-    for made in (questions, rounds):
+    for made in (questions, rounds, errors):
         _made.update(
             made.publish(files, config, f"{repository}/blob/{_BRANCH}")
         )
@@ -175,6 +181,8 @@ def on_page_markdown(
     sources = f"{config.repo_url or ''}/blob/{_BRANCH}"
     _, _, repository = (config.repo_url or "").rpartition("github.com/")
     colab = f"{_COLAB}/{repository.strip('/')}/blob/{_BRANCH}/labs"
+    if page.file.src_uri == errors.INDEX:
+        markdown = errors.listed(markdown)
     if page.meta.get("computed"):
         planner = get_relative_url("planner/", page.url)
         given: dict[str, object] = {"bugs": bugs().values(), "colab": colab}
@@ -194,6 +202,7 @@ def on_page_markdown(
             )
         except ValueError as error:
             raise PluginError(f"{page.file.src_uri}: {error}") from None
+    markdown = _EXPLAIN.sub(explain_page.box(), markdown)
     try:
         first = page.is_homepage
         markdown = _EXPLORABLE.sub(
@@ -290,12 +299,15 @@ def on_build_error(**_: object) -> None:
 
 
 def in_browser() -> dict[str, str]:
-    """What MicroPython runs, by its path: planner, estimates, explorables."""
+    """What MicroPython runs, by its path: planner, estimates, explorables, and
+    what explains a log."""
     practice = Path(estimates.__file__).parent
     paths = [practice / name for name in estimates.FILES]
     code = practice.parents[1]
     for room in "planner", "explore":
         paths += sorted((code / "lockstep" / room).glob("*.py"))
+    explain = Path(explain_page.__file__).parent
+    paths += [explain / name for name in explain_page.FILES]
     found = {
         path.relative_to(code).as_posix(): path.read_text("utf-8")
         for path in paths

@@ -15,7 +15,8 @@ _REFERENCE = "reference/api/"
 _IN_FRONT = ("reference/api/index.md", "reference/api/cli/")
 _WHOLE = "reference/api/cli/__main__.md"  # names every command
 _ASKED = "practice/questions/", "practice/rounds/"
-_BEHIND, _LAST = 0.6, 0.3
+_MESSAGES = "reliability/errors/"
+_BEHIND, _FOUND, _LAST = 0.6, 0.55, 0.3
 # Lunr merges the nodes of its index that it names alike, and a name is each
 # edge's letter and the number of the node behind it, with nothing in between:
 # "1" to node 23 and "12" to node 3 are one. Words with digits so come to be
@@ -32,13 +33,15 @@ lunr.TokenSet.prototype.toString = function () {
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
-    """Place a module behind the page that explains its subject, and a question
-    or a round behind both. Let a page be found by its name in the navigation,
-    where its title says it otherwise."""
+    """Place a module or an error message behind the page that explains its
+    subject, and a question or a round behind both. Let a page be found by its
+    name in the navigation, where its title says it otherwise."""
     uri = page.file.src_uri
     behind = uri.startswith(_REFERENCE) and not uri.startswith(_IN_FRONT)
     if behind or uri == _WHOLE:
         page.meta["search"] = {"boost": _BEHIND}
+    if uri.startswith(_MESSAGES) and not uri.endswith("index.md"):
+        page.meta["search"] = {"boost": _FOUND}
     if uri.startswith(_ASKED) and not uri.endswith("index.md"):
         page.meta["search"] = {"boost": _LAST} | page.meta.get("search", {})
     name, title = str(page.title), page.toc.items[0].title if page.toc else ""

@@ -41,8 +41,7 @@ def missing(question: Asked, root: Path = ROOT) -> Iterator[str]:
     """Each thing that a question's evidence names and that is not there."""
     held = question.evidence
     for test in held.tests:
-        path, *names = test.partition("[")[0].split("::")
-        if ".".join(names) not in _functions(root / path):
+        if not has_test(test, root):
             yield f"{question.id}: there is no test {test}"
     for target in held.pages:
         path, _, anchor = target.partition("#")
@@ -58,6 +57,12 @@ def missing(question: Asked, root: Path = ROOT) -> Iterator[str]:
         for number in named:
             if number not in known:
                 yield f"{question.id}: there is no {kind} {number}"
+
+
+def has_test(test: str, root: Path = ROOT) -> bool:
+    """Whether a module has the function that a test's node id names."""
+    path, *names = test.partition("[")[0].split("::")
+    return ".".join(names) in _functions(root / path)
 
 
 @cache

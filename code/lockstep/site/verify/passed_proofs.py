@@ -1,4 +1,5 @@
-"""Every test that a mark of a page, a question or a round names has passed.
+"""Every test has passed that a mark of a page, a question or a round names, or
+an error message.
 
     python -m lockstep.site.verify.passed_proofs [REPORTS]
 
@@ -14,19 +15,26 @@ from pathlib import Path
 
 from lockstep.practice.core_questions import CORE
 from lockstep.practice.rounds import ROUNDS
+from lockstep.site.pages.errors import Message, messages
 from lockstep.site.pages.evidence import REPORTS, ending, outcomes
 from lockstep.site.pages.proof_marks import ROOT, cited
 
 
 def unproven(
-    pages: Iterable[Path], ended: dict[str, list[str]], root: Path = ROOT
+    pages: Iterable[Path],
+    ended: dict[str, list[str]],
+    root: Path = ROOT,
+    told: Iterable[Message] = (),
 ) -> Iterator[tuple[str, str]]:
-    """The tests that marks name and that did not pass: what to say of each, and
-    how it ended."""
+    """The tests that marks or error messages name and that did not pass: what
+    to say of each, and how it ended."""
     for page in pages:
         for test in cited(page.read_text("utf-8"), root):
             if (how := ending(test.id, ended, root)) != "passed":
                 yield f"{page.relative_to(root)}: {test.id} {how}", how
+    for one in told:
+        if one.test and (how := ending(one.test, ended, root)) != "passed":
+            yield f"{one.id}: {one.test} {how}", how
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     written = (place.glob("*.yml") for place in (CORE, ROUNDS))
     pages = sorted(chain((ROOT / "docs").rglob("*.md"), *written))
-    found = dict(unproven(pages, outcomes(reports)))
+    told = messages().values()
+    found = dict(unproven(pages, outcomes(reports), ROOT, told))
     faults = [line for line, how in found.items() if how != "was skipped"]
     for line in found:
         print(line)
