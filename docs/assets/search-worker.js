@@ -34,29 +34,29 @@ const words = (text) => [...text.toLowerCase().matchAll(/[a-z0-9_]+(?:-[a-z0-9_]
     return (parts.length > 1 ? [whole.replaceAll("-", "")] : []).concat(parts.map(stem));
   });
 
-/* The chunk in which a word is, or would be. */
-const chunkOf = (word) => {
+/* The words of the index that a word stands for, each with its rarity and places. What
+   is still being typed stands for every word that begins with it. */
+const entries = async (word, typing) => {
   let [low, high] = [0, table.chunks.length];
   while (high - low > 1) {
     const middle = (low + high) >> 1;
     if (table.chunks[middle] <= word) low = middle; else high = middle;
   }
-  return load(`words-${low}`);
+  const chunk = await load(`words-${low}`);
+  if (Object.hasOwn(chunk, word)) return [[word, chunk[word]]];
+  if (!typing) return [];
+  const next = table.chunks[high]?.startsWith(word) ? await load(`words-${high}`) : {};
+  return Object.entries({ ...chunk, ...next })
+    .filter(([each]) => each.startsWith(word)).slice(0, BEGINNINGS);
 };
 
-/* Where a word is: its rarity, and its weight in each section. What is still being
-   typed stands for every word that begins with it. */
+/* What a word weighs in each section where it is, and how rare it is. */
 const find = async (word, typing) => {
-  const chunk = await chunkOf(word);
-  let found = Object.hasOwn(chunk, word) ? [word] : [];
-  if (!found.length && typing) {
-    found = Object.keys(chunk).filter((each) => each.startsWith(word)).slice(0, BEGINNINGS);
-  }
+  const found = await entries(word, typing);
   if (!found.length) return null;
   const weights = new Map();
   let rarity = Infinity;
-  for (const each of found) {
-    const [rare, steps, values] = chunk[each];
+  for (const [, [rare, steps, values]] of found) {
     rarity = Math.min(rarity, rare);
     let section = 0;
     steps.forEach((step, i) => {
@@ -64,7 +64,7 @@ const find = async (word, typing) => {
       weights.set(section, Math.max(values[i], weights.get(section) ?? 0));
     });
   }
-  return { word, rarity, weights };
+  return { word, rarity, weights, found: found.map(([each]) => each) };
 };
 
 /* A pasted message has numbers that mean nothing, and a query has words that are
@@ -144,7 +144,7 @@ const answer = async (query) => {
   };
   latest = query;
   const terms = await parse(query);
-  const sought = new Set(terms.map(({ word }) => word));
+  const sought = new Set(terms.flatMap(({ found }) => found));
   const ranked = rank(terms).slice(0, PAGES);
   for (const each of ranked) {
     each.matched = Object.fromEntries(terms.map(({ word, weights }) => (
@@ -177,6 +177,8 @@ addEventListener("message", async ({ data: { type, data } }) => {
     });
     postMessage({ type: READY });
   } else if (type === QUERY) {
-    await answer(data).catch(() => postMessage({ type: RESULT, data: { items: [] } }));
+    await answer(data).catch(() => {
+      if (data === latest) postMessage({ type: RESULT, data: { items: [] } });
+    });
   }
 });

@@ -48,7 +48,6 @@ _TITLE, _TAG, _HEADING, _SHARED = 60, 60, 30, 0.3
 _TEXT, _SATURATION, _LENGTH = 22, 1.2, 0.6
 
 
-@cache
 def stem(word: str) -> str:
     """Return what a word shares with its plural, its past and its -ing form.
     The worker has the same rules."""
@@ -67,16 +66,19 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("e") else word
 
 
+@cache
+def _parts(whole: str) -> tuple[str, ...]:
+    parts = [part for part in re.split("[-_]+", whole) if part]
+    joined = [whole.replace("-", "")] if len(parts) > 1 else []
+    found = joined + [stem(part) for part in parts]
+    return tuple(word for word in found if word not in STOP_WORDS)
+
+
 def words(text: str) -> list[str]:
     """Return the words of a text as the index has them. `all-reduce` is three
     (all, reduce, allreduce), and so is `no_sync`."""
-    found = []
-    for whole in _WORD.findall(text.lower()):
-        parts = [part for part in re.split("[-_]+", whole) if part]
-        if len(parts) > 1:
-            found.append(whole.replace("-", ""))
-        found += map(stem, parts)
-    return [word for word in found if word not in STOP_WORDS]
+    found = _WORD.findall(text.lower())
+    return [word for whole in found for word in _parts(whole)]
 
 
 def plain(html: str) -> str:
