@@ -2,7 +2,7 @@
    comes in chunks (code/lockstep/site/build/search.py): a query fetches those that
    hold its words, and the texts of the pages that it shows. */
 const [SETUP, READY, QUERY, RESULT] = [0, 1, 2, 3];
-const PAGES = 10, SECTIONS = 4, RAREST = 8, BEGINNINGS = 40, AROUND = 24, PATIENCE = 200;
+const PAGES = 10, SECTIONS = 4, RAREST = 8, BEGINNINGS = 40, AROUND = 24, PATIENCE = 100;
 const base = new URL("../../../search/", location);
 const files = new Map();
 let table, owner, latest;
@@ -147,8 +147,9 @@ const answer = async (query) => {
   const sought = new Set(terms.flatMap(({ found }) => found));
   const ranked = rank(terms).slice(0, PAGES);
   for (const each of ranked) {
-    each.matched = Object.fromEntries(terms.map(({ word, weights }) => (
-      [word, [...weights.keys()].some((section) => owner[section] === each.page)])));
+    each.matched = Object.fromEntries(terms
+      .filter(({ weights }) => [...weights.keys()].some((at) => owner[at] === each.page))
+      .map(({ word }) => [word, true]));
   }
   const typed = /\w+$/.exec(query.toLowerCase())?.[0];
   const suggest = ranked.flatMap(({ page }) => table.pages[page][1].toLowerCase().match(/\w+/g))
