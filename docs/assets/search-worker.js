@@ -140,7 +140,7 @@ const item = async ({ page, score, sections, matched }, sought) => {
 /* Answers with titles alone where the texts take long to come, and then with both. */
 const answer = async (query) => {
   const send = (items, suggest = []) => {
-    if (query === latest) postMessage({ type: RESULT, data: { items, suggest } });
+    if (query === latest) postMessage({ type: RESULT, data: { query, items, suggest } });
   };
   latest = query;
   const terms = await parse(query);
@@ -179,7 +179,7 @@ addEventListener("message", async ({ data: { type, data } }) => {
     postMessage({ type: READY });
   } else if (type === QUERY) {
     await answer(data).catch(() => {
-      if (data === latest) postMessage({ type: RESULT, data: { items: [] } });
+      if (data === latest) postMessage({ type: RESULT, data: { query: data, items: [] } });
     });
   }
 });

@@ -23,20 +23,14 @@ QUERIES = yaml.safe_load(
     Path(__file__).with_name("search.yml").read_text("utf-8")
 )
 WORKER = Path("docs/assets/search-worker.js")
-# What Material asks its worker, and what it is answered.
+# What the worker answers Material, and which query.
 LISTEN = """
-const asked = []
 window.Worker = class extends Worker {
   constructor(...given) {
     super(...given)
-    this.addEventListener("message", ({ data }) => {
-      if (data.type !== 3) return
-      window.answer?.(asked.at(-1), data.data.items)
+    this.addEventListener("message", ({ data: { type, data } }) => {
+      if (type === 3) window.answer?.(data.query, data.items)
     })
-  }
-  postMessage(message) {
-    if (message.type === 2) asked.push(message.data)
-    super.postMessage(message)
   }
 }
 """

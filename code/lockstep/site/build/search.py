@@ -93,8 +93,6 @@ def on_post_build(config: MkDocsConfig) -> None:
     folder = site / "search"
     file = folder / "search_index.json"
     written = loads(file.read_text("utf-8"))
-    if "pages" in written["config"]:
-        return  # a dirty build that changed no page
     files = {
         name: dumps(content, ensure_ascii=False, separators=(",", ":"))
         for name, content in index(written["docs"]).items()

@@ -37,7 +37,7 @@ def publish(files: Files, config: MkDocsConfig) -> None:
 
 def read_only(config: MkDocsConfig) -> None:
     """Have mkdocstrings read the modules that have a page, and their packages:
-    a fourth of all."""
+    a quarter of all."""
     wanted: set[tuple[str, ...]] = set()
     for module in modules(config.nav).values():
         parts = tuple(module.split(".")[1:])
