@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -131,6 +132,18 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
         shutil.copy(SPECIMEN / name, root / place)
     yield root
     shutil.rmtree(root)
+
+
+def searched(folder: Path) -> dict[str, list[list[str]]]:
+    """Return what the search of a built site knows: by the page's address, the
+    anchor, title and text of its sections."""
+    search = folder / "search"
+    config = json.loads((search / "search_index.json").read_text())["config"]
+    texts = search / config["folder"]
+    return {
+        url: json.loads((texts / f"text-{number}.json").read_text("utf-8"))
+        for number, (url, *_) in enumerate(config["pages"])
+    }
 
 
 class Site(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import markdown
 import pytest
 from jinja2 import Environment
+from material.plugins.search.plugin import SearchIndex
 from mkdocs.config import load_config
 from mkdocs.structure.pages import Page
 from mkdocstrings_handlers.python._internal import rendering
@@ -127,3 +128,39 @@ def test_signatures_are_what_they_would_be(
         assert found == plain
         assert len(store._now) == 2
         store.close()
+
+
+def test_sections_of_a_page_are_divided_once_for_the_same_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    add = SearchIndex.add_entry_from_context
+    monkeypatch.setattr(SearchIndex, "add_entry_from_context", add)
+    made: list[str] = []
+
+    def divided(self: SearchIndex, page: Any) -> None:
+        made.append(page.content)
+        add(self, page)
+
+    monkeypatch.setattr(SearchIndex, "add_entry_from_context", divided)
+
+    def entries(html: str, **meta: object) -> list[dict[str, Any]]:
+        store = Store(tmp_path / "kept", "mkdocs-material")
+        kept.keep_sections(store)
+        index = SearchIndex()
+        index.entries = [{"location": "before/"}]
+        page = SimpleNamespace(
+            url="a/", title="A", meta=meta, content=html, toc=[]
+        )
+        index.add_entry_from_context(page)
+        store.close()
+        return index.entries
+
+    html = '<h1 id="a">A</h1><p>one</p><h2 id="b">B</h2><p>two</p>'
+    first = entries(html)
+    assert [one["location"] for one in first] == ["before/", "a/", "a/#b"]
+    assert entries(html) == first
+    assert made == [html]
+    assert entries(html, tags=["c"])[1]["tags"] == ["c"]
+    assert entries(html.replace("two", "2"))[2]["text"] == "<p>2</p>"
+    assert entries(html, search={"exclude": True}) == first[:1]
+    assert len(made) == 4

@@ -22,7 +22,7 @@ from lockstep import explore, planner
 from lockstep.practice.figures import computed
 from lockstep.site.pages import notebook_pages
 
-from .conftest import ROOT, Site, run
+from .conftest import ROOT, Site, run, searched
 
 CODE = ROOT / "code"
 DIAGRAM = re.compile(r'<div class="diagram">.*?</svg></div>', re.S)
@@ -110,8 +110,7 @@ def test_search_reads_a_diagrams_words_and_not_its_syntax(
 ) -> None:
     html = built(scratch)
     [svg] = BeautifulSoup(html, "html.parser").select(".diagram > svg")
-    index = scratch / "site" / "search" / "search_index.json"
-    found = " ".join(index.read_text("utf-8").split("\\n"))
+    found = str(searched(scratch / "site"))
     for said in svg.select("title, desc, foreignObject"):
         assert said.get_text(strip=True) in found
     assert "flowchart" not in found
@@ -162,8 +161,8 @@ def test_a_notebook_is_opened_given_and_shown_in_the_sites_own_style(
     assert code.get_text().strip() == "1 < 2"
     assert code.select("span.mi")  # colored as any code
     assert printed.get_text() == "yes & no\n"
-    index = scratch / "site" / "search" / "search_index.json"
-    assert "labs/first" not in index.read_text(), "its page is found"
+    places = searched(scratch / "site")
+    assert not any("labs/first" in each for each in places), "it is found"
 
 
 PAGE = "---\ncomputed: true\n---\n# Sum\n\n"

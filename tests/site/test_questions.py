@@ -30,7 +30,14 @@ from tests.practice.specimen import (
     written,
 )
 
-from .conftest import ROOT, Quiet, Site, copy_repository, run
+from .conftest import (
+    ROOT,
+    Quiet,
+    Site,
+    copy_repository,
+    run,
+    searched,
+)
 from .test_browser import (
     SCHEMES,
     WIDER_THAN_THE_SCREEN,
@@ -252,9 +259,7 @@ def links_of(found: dict[str, Any]) -> Iterator[str]:
 
 
 def test_a_question_is_found_by_search(bank: Site) -> None:
-    index = bank.folder / "search" / "search_index.json"
-    places = {one["location"] for one in json.loads(index.read_text())["docs"]}
-    assert ADDRESS in places
+    assert ADDRESS in searched(bank.folder)
 
 
 def test_the_clock_runs_down(browser: Browser, bank: Site) -> None:  # noqa: F811

@@ -19,8 +19,6 @@ PUBLIC = [
     *(PACKAGE / "cli").rglob("*.py"),
     *(PACKAGE / "exam").glob("*.py"),
     *(PACKAGE / "experiments/fleet").glob("[!_t]*.py"),  # not its tables
-    *(PACKAGE / "explain").glob("*.py"),
-    *(PACKAGE / "explore").glob("*.py"),
     PACKAGE / "pieces.py",
     *(PACKAGE / "parallel").rglob("*.py"),
     *(PACKAGE / "planner").rglob("*.py"),

@@ -43,6 +43,7 @@ from lockstep.site.build.build_cache import (
     keep_compiled,
     keep_formatted,
     keep_highlighted,
+    keep_sections,
 )
 from lockstep.site.build.content_security_policy import protect
 from lockstep.site.build.freshness import outdate
@@ -109,15 +110,18 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 f"node_modules has no {package}: run `make serve`, or `npm ci`"
             )
     notebook_pages.prepare(config)
+    api.read_only(config)
     kept = _root(config) / ".cache"
     kept.mkdir(exist_ok=True)
     code = Store(kept / "code.pickle", "pygments", "pymdown-extensions")
     texts = Store(kept / "texts.pickle", "jinja2")
     signatures = Store(kept / "signatures.pickle", "black")
+    sections = Store(kept / "sections.pickle", "mkdocs-material")
+    keep_sections(sections)
     keep_highlighted(code)
     keep_compiled(texts, ENVIRONMENT)
     keep_formatted(signatures)
-    _stores[:] = code, texts, signatures
+    _stores[:] = code, texts, signatures, sections
     # It would parse each page that says `mermaid`, to load what draws in a
     # browser. Its fence is what we use.
     mermaid2 = config.plugins["mermaid2"]
