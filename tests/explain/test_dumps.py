@@ -189,7 +189,7 @@ LOADS = """\
 def test_stacks_name_the_process_that_stands_elsewhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of four py-spy dumps three stand in all_reduce, and rank 2 in its own
+    """Three of four py-spy dumps stand in all_reduce, and rank 2 stands in its
     loader: the verdict names rank 2 and the line."""
     for rank in range(4):
         frames = LOADS if rank == 2 else WAITS

@@ -145,7 +145,7 @@ def test_sections_of_a_page_are_divided_once_for_the_same_text(
 
     def entries(html: str, **meta: object) -> list[dict[str, Any]]:
         store = Store(tmp_path / "kept", "mkdocs-material")
-        kept.keep_sections(store)
+        build_cache.keep_sections(store)
         index = SearchIndex()
         index.entries = [{"location": "before/"}]
         page = SimpleNamespace(

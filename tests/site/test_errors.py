@@ -68,7 +68,7 @@ def test_every_message_is_sound() -> None:
         ),
         (
             {"see": ["reliability/fire.md"]},
-            "disk-on-fire: see: there is no page reliability/fire.md",
+            "disk-on-fire: see: no such page, reliability/fire.md",
         ),
         (
             {"see": ["reliability/failures.md#fire"]},
@@ -76,7 +76,7 @@ def test_every_message_is_sound() -> None:
         ),
         (
             {"test": "tests/site/test_errors.py::test_fire"},
-            "disk-on-fire: there is no test tests/site/test_errors.py::test_f",
+            "disk-on-fire: no such test, tests/site/test_errors.py::test_f",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_longer_pattern_of_another_entry_takes_the_example(
 
 def test_unknown_group_and_broken_yaml_are_named(tmp_path: Path) -> None:
     (tmp_path / "fire.yml").write_text("[]")
-    assert fault(tmp_path, SOUND).startswith("fire.yml: fire is no group")
+    assert fault(tmp_path, SOUND).startswith("fire.yml: fire isn't a group")
     (tmp_path / "fire.yml").unlink()
     (tmp_path / "host.yml").write_text("- id: [")
     with pytest.raises(ValueError, match=r"^host.yml: while parsing"):

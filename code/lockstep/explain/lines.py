@@ -40,7 +40,7 @@ def single(line: str) -> str:
 
 
 class Front:
-    """What stands before the text of a line.
+    """The text before a line's message.
 
     Attributes:
         rank: rank that wrote it, or None.

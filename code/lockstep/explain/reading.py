@@ -49,7 +49,7 @@ Progress = Callable[[int], object]
 
 
 class InputError(Exception):
-    """What can't be read, in one line."""
+    """Input that can't be read, named in one line."""
 
 
 def found(paths: Iterable[str]) -> list[Path | None]:

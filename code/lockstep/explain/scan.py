@@ -301,7 +301,7 @@ class Scan:
                 self._pod(event, start)
 
     def _flood(self, bare: bytes) -> bool:
-        """Whether a line came too often before, but for its digits."""
+        """Return whether a line came too often before, digits aside."""
         if not hasattr(bare, "translate"):
             return False  # MicroPython
         shape = _undigited(bare)

@@ -155,7 +155,7 @@ def _read(folder: Path) -> tuple[list[tuple[Path, Message]], list[str]]:
     order = list(GROUPS)
     paths = sorted(folder.glob("*.yml"))
     faults += [
-        f"{path.name}: {path.stem} is no group; the groups are"
+        f"{path.name}: {path.stem} isn't a group; the groups are"
         f" {', '.join(order)}"
         for path in paths
         if path.stem not in order
@@ -195,7 +195,7 @@ def _told(error: ValidationError) -> Iterator[str]:
 
 
 def _unsound(one: Message, ids: list[str], root: Path) -> Iterator[str]:
-    """What is wrong with an entry, besides its form."""
+    """Yield an entry's faults, besides those of its form."""
     if ids.count(one.id) > 1:
         yield "two entries have this id"
     if not one.shown():
@@ -207,11 +207,11 @@ def _unsound(one: Message, ids: list[str], root: Path) -> Iterator[str]:
             continue
         page = root / "docs" / path
         if not page.is_file():
-            yield f"see: there is no page {path}"
+            yield f"see: no such page, {path}"
         elif anchor not in {"", *headings(page)}:
             yield f"see: {path} has no #{anchor}"
     if one.test and not has_test(one.test, root):
-        yield f"there is no test {one.test}"
+        yield f"no such test, {one.test}"
 
 
 def _confused(found: list[tuple[Path, Message]]) -> Iterator[str]:
@@ -248,10 +248,12 @@ def publish(
     for one in found.values():
         text = page(one, repository)
         files.append(generated.page(config, f"{HOME}/{one.id}.md", text))
-    groups: dict[str, list[str]] = {heading: [] for heading in GROUPS.values()}
-    for one in found.values():
-        groups[GROUPS[one.group]].append(f"{HOME}/{one.id}.md")
-    return {INDEX: groups}
+    return {
+        INDEX: {
+            GROUPS[group]: [f"{HOME}/{one.id}.md" for one in within]
+            for group, within in groups().items()
+        }
+    }
 
 
 def page(one: Message, repository: str) -> str:
