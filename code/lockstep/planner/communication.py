@@ -180,6 +180,7 @@ DEFAULTS: dict = {
     "virtual_stages": 1,
     "ep": 1,
     "expert_tp": 0,  # tp, if ep divides dp, and else 1
+    "shared_experts": 0,
     "reduce_each": False,  # gradients in every micro-batch of a pipeline
     "forwards": 1,  # of a layer, for each micro-batch; recomputing adds one
     "tensor_forwards": 1,  # the same, of tensor parallelism's collectives
