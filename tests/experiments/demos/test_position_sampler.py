@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import default_collate
+from torch.utils.data import Dataset, default_collate
 
 from lockstep.experiments.demos.position_sampler import (
     PositionSampler,
@@ -17,6 +17,13 @@ from lockstep.experiments.demos.position_sampler import (
 )
 
 SAMPLES, BATCH = 50, 8
+
+
+class Samples(Dataset):
+    """Returns the epoch and the id that it is asked for."""
+
+    def __getitem__(self, index: tuple[int, int]) -> tuple[int, int]:
+        return index
 
 
 def trained(
@@ -29,8 +36,8 @@ def trained(
         own: list[list[int]] = []
         ends.add(
             train(
-                range(SAMPLES),  # type: ignore[arg-type]
-                lambda ids, own=own: own.append(ids.tolist()),  # type: ignore[misc]
+                Samples(),
+                lambda batch, own=own: own.append(batch[1].tolist()),  # type: ignore[misc]
                 steps,
                 position,
                 samples=SAMPLES,
@@ -60,7 +67,7 @@ def test_a_position_sampler_resumes_at_another_world_size(world: int) -> None:
 def test_a_position_sampler_reshuffles_each_epoch() -> None:
     """Epochs differ, and seeds that are neighbors share no order."""
     epochs = [
-        [PositionSampler(SAMPLES, BATCH, 0, 1, seed).id_at(p) for p in part]
+        [PositionSampler(SAMPLES, BATCH, 0, 1, seed).sample(p)[1] for p in part]
         for seed in (0, 1)
         for part in (range(SAMPLES), range(SAMPLES, 2 * SAMPLES))
     ]

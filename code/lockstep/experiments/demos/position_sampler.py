@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
 
 
 # --8<-- [start:sampler]
-class PositionSampler(Sampler[list[int]]):
-    """Yield a rank's share of each step, from a position on, without end."""
+class PositionSampler(Sampler[list[tuple[int, int]]]):
+    """Yield a rank's share of each step, as (epoch, id), without end."""
 
     def __init__(
         self,
@@ -30,16 +30,16 @@ class PositionSampler(Sampler[list[int]]):
         self.rank, self.world = rank, world
         self.seed, self.position = seed, position
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         position = self.position
         while True:
             step = range(position, position + self.batch)
-            yield [self.id_at(p) for p in step[self.rank :: self.world]]
+            yield [self.sample(p) for p in step[self.rank :: self.world]]
             position += self.batch
 
-    def id_at(self, position: int) -> int:
+    def sample(self, position: int) -> tuple[int, int]:
         epoch, index = divmod(position, self.samples)
-        return int(order(self.samples, self.seed, epoch)[index])
+        return epoch, int(order(self.samples, self.seed, epoch)[index])
 
 
 @lru_cache(maxsize=2)
@@ -52,7 +52,7 @@ def order(samples: int, seed: int, epoch: int) -> np.ndarray:
 # --8<-- [start:train]
 def train(
     data: Dataset,
-    step: Callable[[Any], None],  # forward, backward, optimizer.step()
+    step: Callable[[Any], None],  # its micro-batches, then optimizer.step()
     steps: int,
     position: int,  # from the checkpoint
     **job: int,  # samples, batch, rank, world
