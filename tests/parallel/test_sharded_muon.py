@@ -6,9 +6,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import distribute_tensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.optim import _muon
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from lockstep.instruments.traffic import Traffic
 from lockstep.parallel.sharded_muon import OwnedMuon, orthogonal
@@ -133,6 +137,30 @@ def test_a_shard_made_orthogonal_by_itself_is_another_update(
     twentieth, which is bf16's rounding."""
     for found in ranks.run_ranks(RANKS, in_a_group, apart_from_whole, kind):
         assert least <= found < most
+
+
+def test_torchs_muon_sends_11_to_26_collectives_for_a_matrix() -> None:
+    """On 64 ranks torch's rounds send 15 collectives for a DTensor of 8,192 by
+    28,672, 11 if it is tall, and 26 for a square one: one for the norm, and the
+    others in all five rounds."""
+    shapes = [(8192, 28672), (28672, 8192), (8192, 8192)]
+    coefficients = _muon.DEFAULT_A, _muon.DEFAULT_B, _muon.DEFAULT_C
+    sent = []
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=64)
+    try:
+        mesh = init_device_mesh("cpu", (64,))
+        with FakeTensorMode():
+            for m, k in shapes:
+                mine = torch.empty(m // 64, k)
+                whole = DTensor.from_local(mine, mesh, [Shard(0)])
+                with CommDebugMode() as counted:
+                    _muon._zeropower_via_newtonschulz(
+                        whole, coefficients, 5, 1e-7
+                    )
+                sent.append(counted.get_total_counts())
+    finally:
+        dist.destroy_process_group()
+    assert sent == [15, 11, 26]
 
 
 def test_an_orthogonal_update_moves_all_directions_alike() -> None:

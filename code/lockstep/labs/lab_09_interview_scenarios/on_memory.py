@@ -373,7 +373,7 @@ SCENARIOS = [
             communication: Each all-reduce becomes a reduce-scatter and an
               all-gather: the same {tensor_gb:,.0f} GB a step, on NVLink,
               exposed as before. To keep them split, Megatron-LM gathers twice
-              more in backward, behind weight gradients.
+              more in backward, behind input gradients.
             trade_off: Full recomputation would fit too and add {more_s:.1f} s
               to each step. I keep it for longer sequences, attention first.
             measurement: Peak bytes, step time, and equal loss over the first
