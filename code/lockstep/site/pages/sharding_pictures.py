@@ -29,7 +29,7 @@ SETUPS = {  # name, GPUs, stage
     "FSDP2 on 8 GPUs": (8, 3),
     "FSDP2 on 16 GPUs": (16, 3),
 }
-BANDWIDTH = 100  # GB/s: slow enough that a gather is wide enough to see
+BANDWIDTH = 80  # GB/s: slow enough that a gather is wide enough to see
 KINDS = {  # what a shape shows, with its class
     "forward pass": "fill-0",
     "backward pass": "plain-4",  # the gradients' color, without their hatch
