@@ -269,6 +269,8 @@ def test_a_sharded_step_draws_what_is_full_at_its_peaks(width: int) -> None:
         for cell in row
     ]
     forward, weights = ends[0::4], ends[2::4]
+    assert forward[0][0][0] == 21  # ms: 63/64 of 1.71 GB at 80 GB/s
+    assert "80 GB/s" in chart.title
     for layer in range(1, len(spans)):
         computing, gathered = forward[layer - 1][0], weights[layer][0]
         assert gathered[0] == computing[0]

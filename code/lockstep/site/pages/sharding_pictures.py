@@ -126,8 +126,9 @@ def beyond(one: Step) -> list[tuple[float, float, int]]:
 
 def step() -> Chart:
     """Draw a step of FSDP2: what a GPU computes, sends and holds."""
-    values = read(SETTINGS, f"bandwidth:{BANDWIDTH}")
-    one = Step(values | {"reduced": 4, "layers": LAYERS})
+    values = read(SETTINGS, "")
+    values |= {"bandwidth": BANDWIDTH, "reduced": 4, "layers": LAYERS}
+    one = Step(values)
     weights, gradients = full(one, "gathered"), full(one, "gradients")
     sums = beyond(one)
     most = max(size for *_, size in sums)
