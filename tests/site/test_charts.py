@@ -231,27 +231,37 @@ def test_more_gpus_help_fsdp2_and_not_ddp() -> None:
     whole = 16 * 8.030261248
     assert {row[0]: row[-1] for row in table("sharding-state")} == {
         "DDP on 8 GPUs": f"{whole:.1f} GB",
-        "DDP on 64 GPUs": f"{whole:.1f} GB",
+        "DDP on 16 GPUs": f"{whole:.1f} GB",
         "FSDP2 on 8 GPUs": f"{whole / 8:.1f} GB",
-        "FSDP2 on 64 GPUs": f"{whole / 64:.1f} GB",
+        "FSDP2 on 16 GPUs": f"{whole / 16:.1f} GB",
     }
+    for row in table("sharding-state"):
+        weights, gradients, state, _ = (float(x.split()[0]) for x in row[1:])
+        assert (gradients, state) == pytest.approx((weights, 2 * weights), 0.02)
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
-def test_a_sharded_step_draws_what_is_whole_at_its_peak(width: int) -> None:
-    """The line at the peak crosses two layers' whole weights and two layers'
-    whole gradients, as FSDP2 holds them. Every gather but the first, and the
-    first of the backward pass, is on the network while a layer computes."""
-    svg = drawn(PICTURES["sharding-step"](), width)
-    (line,) = svg.select("path.chart-rule")
-    at, top = numbers(line)[:2]
-    crossed = []
-    for box in svg.select("rect.chart-edge"):
-        left, wide = float(box["x"]), float(box["width"])
-        if left < at < left + wide and float(box["y"]) > top:
-            crossed.append(str(box["fill"]))
-    fills = [one.rpartition("fill-")[2] for one in crossed]
-    assert sorted(fills) == ["1)", "1)", "4)", "4)"]
+def test_a_sharded_step_draws_what_is_full_at_its_peaks(width: int) -> None:
+    """Each line at a peak crosses the full weights of two layers and their full
+    gradients, as FSDP2 holds them, and the text says 10 bytes per parameter of
+    a layer. Every gather but the first, and the first of the backward pass, is
+    on the network while a layer computes. Every box has its layer's number."""
+    chart = PICTURES["sharding-step"]()
+    assert " 10 bytes per parameter of one layer, 2 times " in chart.says
+    svg = drawn(chart, width)
+    lines = svg.select("path.chart-rule")
+    assert len(lines) == 2
+    for line in lines:
+        at, top = numbers(line)[:2]
+        crossed = []
+        for box in svg.select("rect.chart-edge"):
+            left, wide = float(box["x"]), float(box["width"])
+            if left < at < left + wide and float(box["y"]) > top:
+                crossed.append(str(box["fill"]))
+        fills = [one.rpartition("fill-")[2] for one in crossed]
+        assert sorted(fills) == ["1)", "1)", "4)", "4)"]
+    named = [text.get_text() for text in svg.select("text.chart-halo")]
+    assert sorted(x for x in named if x.isdigit()) == sorted("1234" * 5)
     spans = [row[1:] for row in table("sharding-step")]
     ends = [
         [tuple(map(int, x.split(" to "))) for x in cell.split(", ")]
@@ -259,6 +269,8 @@ def test_a_sharded_step_draws_what_is_whole_at_its_peak(width: int) -> None:
         for cell in row
     ]
     forward, weights = ends[0::4], ends[2::4]
+    assert forward[0][0][0] == 21  # ms: 63/64 of 1.71 GB at 80 GB/s
+    assert "80 GB/s" in chart.title
     for layer in range(1, len(spans)):
         computing, gathered = forward[layer - 1][0], weights[layer][0]
         assert gathered[0] == computing[0]

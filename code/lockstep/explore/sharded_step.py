@@ -109,6 +109,7 @@ class Step:
 
     def __init__(self, values: dict) -> None:
         self.values, self.costs = values, Costs(values)
+        self.layers = values.get("layers", LAYERS)
         self.compute: list = []
         self.network: list = []
         self.held: list = []
@@ -136,7 +137,7 @@ class Step:
 
     def fetch(self, layer: int, ready: float) -> None:
         """Gather a layer's weights, unless they are there."""
-        if layer in self.gathered or not 0 <= layer < LAYERS:
+        if layer in self.gathered or not 0 <= layer < self.layers:
             return
         start, end = self.send(ready, self.costs.gather, "gather", layer)
         self.gathered[layer] = start, end
@@ -164,7 +165,7 @@ class Step:
 
     def forward(self, whole: bool) -> None:
         """Layer by layer; the weights go, or stay for the backward pass."""
-        order = list(range(LAYERS))
+        order = list(range(self.layers))
         self.kept_from = {}
         for layer, _, end in self.passes(
             order, whole, self.costs.forward, "compute"
@@ -176,7 +177,7 @@ class Step:
     def backward(self, whole: bool) -> None:
         """Layers in reverse, each recomputed, its gradients reduced behind."""
         stage, costs = self.values["stage"], self.costs
-        order = list(reversed(range(LAYERS)))
+        order = list(reversed(range(self.layers)))
         takes = BACKWARD * costs.forward
         self.reduced = 0.0
         for layer, start, end in self.passes(order, whole, takes, "backward"):
@@ -195,14 +196,14 @@ class Step:
         """The optimizer's step; stages 1 and 2 then gather what it wrote."""
         self.finish = max(self.end, self.reduced)
         if self.values["stage"] in (1, 2):
-            for layer in range(LAYERS):
+            for layer in range(self.layers):
                 _, self.finish = self.send(
                     self.finish, self.costs.gather, "gather", layer
                 )
 
     def state(self) -> dict:
         """Bytes that are held all the time, by kind."""
-        stage, each = self.values["stage"], PARAMETERS * LAYERS
+        stage, each = self.values["stage"], PARAMETERS * self.layers
         over = {name: RANKS if stage >= n else 1 for name, n in STAGES}
         return {
             "weights": 2 * each / over["weights"],

@@ -25,8 +25,10 @@ from lockstep.experiments.demos.fsdp2_traffic import (
     LAYERS,
     RANKS,
     RATE,
+    VOCABULARY,
     WIDTH,
     Seen,
+    Transformer,
     from_rank_0,
     hybrid,
     seen,
@@ -93,15 +95,22 @@ def test_a_sharded_step_by_hand_is_the_step_of_one_process() -> None:
 # FSDP2 as a reader would write it
 
 
+def tokens() -> tuple[Tensor, Tensor]:
+    """Return the tokens and targets of all ranks together, (4, 8) each."""
+    chance = torch.Generator().manual_seed(1)
+    x, y = torch.randint(VOCABULARY, (2, 4, 8), generator=chance)
+    return x, y
+
+
 def with_fsdp2(steps: int) -> list[list[float]]:
-    """The whole weights after some steps on this rank's rows, and the shards'
-    dtype is fp32."""
+    """Return all parameters after some steps on this rank's sequences. The
+    shards' dtype is fp32."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    optimizer = shard(model := stack(), mesh())
-    x, y = (rows.chunk(world)[rank] for rows in batch())
+    optimizer = shard(model := Transformer(), mesh())
+    x, y = (rows.chunk(world)[rank] for rows in tokens())
     for _ in range(steps):
         train_step(model, optimizer, x, y)
-    parts: list[Any] = [layer.weight for layer in model]
+    parts: list[Any] = list(model.parameters())
     assert {part.to_local().dtype for part in parts} == {torch.float32}
     return [part.full_tensor().flatten().tolist() for part in parts]
 
@@ -110,27 +119,73 @@ def test_fsdp2_in_bf16_trains_what_one_process_trains() -> None:
     """Two ranks with fp32 shards, bf16 gathers, fp32 reduction and clipping end
     with the weights of one process that computes each half of the batch with a
     bf16 copy of its fp32 weights and averages both gradients in fp32."""
-    model, (x, y) = stack(), batch()
-    before = [layer.weight.detach().clone() for layer in model]
+    model, (x, y) = Transformer(), tokens()
+    before = [part.detach().clone() for part in model.parameters()]
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for _ in range(2):
         for rows, targets in zip(x.chunk(2), y.chunk(2), strict=True):
-            half = stack().bfloat16()
+            half = Transformer().bfloat16()
             half.load_state_dict(model.state_dict())
-            loss = nn.functional.mse_loss(half(rows.bfloat16()), targets)
-            loss.backward()
-            for layer, copy in zip(model, half, strict=True):
-                mine = copy.weight.grad.float() / 2
-                old = layer.weight.grad
-                layer.weight.grad = mine if old is None else old + mine
+            logits = half(rows).float().flatten(0, 1)
+            nn.functional.cross_entropy(logits, targets.flatten()).backward()
+            pairs = zip(model.parameters(), half.parameters(), strict=True)
+            for part, copy in pairs:
+                assert copy.grad is not None
+                mine = copy.grad.float() / 2
+                part.grad = mine if part.grad is None else part.grad + mine
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
     for found in ranks.run_ranks(2, grouped, with_fsdp2, 2):
-        for layer, old, one in zip(model, before, found, strict=True):
-            update = layer.weight.detach() - old
+        for part, old, one in zip(
+            model.parameters(), before, found, strict=True
+        ):
+            update = part.detach() - old
             mine = torch.tensor(one).view_as(old) - old
+            assert update.norm() > 0
             assert (mine - update).norm() < 0.01 * update.norm()
+
+
+Held = dict[str, tuple[bool, bool]]
+
+
+def ends_held() -> list[Held]:
+    """Return what is held whole of the embedding and the output layer while the
+    first block's backward pass runs, wrapped as on the page and by blocks."""
+    return [of_ends(by_blocks) for by_blocks in (False, True)]
+
+
+def of_ends(by_blocks: bool) -> Held:
+    """Return by layer whether its weight is whole, and has a gradient."""
+    model = Transformer()
+    if by_blocks:
+        for unit in [*model.blocks, model]:
+            fully_shard(unit, mesh=mesh())
+    else:
+        shard(model, mesh())
+    held: Held = {}
+
+    def look(gradient: Tensor) -> None:
+        for name in "embedding", "output":
+            weight = getattr(model, name).weight
+            whole = not isinstance(weight, DTensor)
+            held[name] = whole, whole and weight.grad is not None
+
+    def watch(block: nn.Module, args: Any, out: Tensor) -> None:
+        out.register_hook(look)
+
+    model.blocks[0].register_forward_hook(watch)
+    model(tokens()[0]).float().sum().backward()
+    return held
+
+
+def test_a_root_keeps_embedding_and_output_layer_whole() -> None:
+    """If the root holds the embedding and the output layer, both are still
+    whole in the first block's backward pass, the last to run, and so is the
+    output layer's gradient. As units of their own, neither is."""
+    for units, root in ranks.run_ranks(2, grouped, ends_held):
+        assert units == {"embedding": (False, False), "output": (False, False)}
+        assert root == {"embedding": (True, False), "output": (True, True)}
 
 
 # What is gathered, sent and held

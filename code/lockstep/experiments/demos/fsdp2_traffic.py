@@ -22,6 +22,7 @@ from torch.distributed.fsdp import (
     MixedPrecisionPolicy,
     fully_shard,
 )
+from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
 from lockstep.instruments.forked import in_a_group
@@ -30,6 +31,7 @@ from lockstep.instruments.traffic import Call
 from lockstep.parallel.collectives import all_gather, reduce_scatter
 
 RANKS, LAYERS, WIDTH, MICRO_BATCHES = 4, 8, 64, 4
+VOCABULARY = 96
 STEPS = 5  # the least of their peaks counts: gloo's threads may let go late
 RATE = 10.0  # of the step by hand: its layers start with small weights
 
@@ -84,6 +86,25 @@ def stack() -> nn.Sequential:
     )
 
 
+class Transformer(nn.Module):
+    """The parts of a language model that sharding sees, without attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = stack()  # which sets the seed
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.norm = nn.RMSNorm(WIDTH)
+        self.output = nn.Linear(WIDTH, VOCABULARY, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the logits of tokens, (batch, length, vocabulary)."""
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = x + block(x)
+        logits: Tensor = self.output(self.norm(x))
+        return logits
+
+
 # --8<-- [start:wrap]
 def root_alone(model: nn.Sequential, mesh: DeviceMesh) -> None:
     """One unit: everything is gathered at once."""
@@ -101,24 +122,34 @@ def each_layer(
 
 # --8<-- [end:wrap]
 # --8<-- [start:train]
-def shard(model: nn.Sequential, mesh: DeviceMesh) -> torch.optim.AdamW:
-    """Shard a stack of blocks in place; return its optimizer."""
+def shard(model: Transformer, mesh: DeviceMesh) -> torch.optim.AdamW:
+    """Shard a model in place; return its optimizer."""
     policy = MixedPrecisionPolicy(
         param_dtype=torch.bfloat16,  # gather and compute
         reduce_dtype=torch.float32,  # average gradients
     )
-    for block in model:
-        fully_shard(block, mesh=mesh, mp_policy=policy)
-    fully_shard(model, mesh=mesh, mp_policy=policy)  # what is left
+    for unit in [model.embedding, *model.blocks]:
+        fully_shard(unit, mesh=mesh, mp_policy=policy)
+    fully_shard(
+        [model.norm, model.output],
+        mesh=mesh,
+        mp_policy=policy,
+        reshard_after_forward=False,  # the backward pass begins with them
+    )
+    fully_shard(model, mesh=mesh, mp_policy=policy)  # the root comes last
     # From here on, model.parameters() are fp32 shards.
     return torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
 def train_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    tokens: Tensor,
+    targets: Tensor,
 ) -> Tensor:
-    """Train on this rank's own rows; return their loss."""
-    loss = nn.functional.mse_loss(model(x), y)
+    """Train on this rank's own sequences; return their loss."""
+    logits = model(tokens).float()
+    loss = cross_entropy(logits.flatten(0, 1), targets.flatten())
     loss.backward()
     clip_grad_norm_(model.parameters(), 1.0)  # the norm over all shards
     optimizer.step()
