@@ -200,6 +200,29 @@ def test_on_a_slow_network_no_bucket_size_is_enough() -> None:
         assert exposed(f"bandwidth:2,cap:{cap}") > sent - 32e-3 > 85e-3
 
 
+@pytest.mark.parametrize("bandwidth", [46, 365])
+def test_fp32_gradients_overlap_from_two_f_over_b_tokens(
+    bandwidth: int,
+) -> None:
+    """A backward pass takes 4 FLOPs per parameter and token at 593 TFLOP/s, and
+    a layer's fp32 gradients leave when they are ready, without latency. With
+    2 F / B tokens per GPU only the last layer's all-reduce is exposed; with
+    half as many, about half of all that is sent."""
+    achieved, layers, size = 593e12, 64, 8
+    params = size * buckets.MIB / 4
+    bound = 2 * achieved / (bandwidth * 1e9)
+    given = {"cap": 1, "layers": layers, "size": size, "ranks": 64}
+    given |= {"bandwidth": bandwidth, "latency": 0}
+    shares = []
+    for tokens in (bound, bound / 2):
+        given["backward"] = 1e3 * 4 * params * tokens / achieved
+        calls = buckets.sent(given)
+        each = calls[0][1] - calls[0][0]
+        shares.append((calls[-1][1] - backward(given)) / (layers * each))
+    assert shares[0] == pytest.approx(1 / layers)
+    assert shares[1] == pytest.approx(1 / 2, abs=0.02)
+
+
 def test_what_it_says_follows_from_what_it_draws() -> None:
     """What hides and what is waited for, in words, is what the network's bars
     have before the backward pass ends, and what the GPU's have after; one

@@ -276,6 +276,33 @@ def test_a_sharded_step_draws_what_is_full_at_its_peaks(width: int) -> None:
         assert gathered[0] == computing[0]
 
 
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_ddps_buckets_expose_less_than_one_bucket_or_many(width: int) -> None:
+    """All gradients at the end expose 24.9 ms, DDP's buckets 7.1 and a bucket
+    for each layer 15.9. The outlined waits are as wide, and no all-reduce
+    starts before the backward pass of its last layer ends or the all-reduce
+    before it does."""
+    svg = drawn(PICTURES["ddp-overlap"](), width)
+    scale = Scale(upright(svg), [0, 10, 20, 30, 40, 50, 60])
+    waits = [numbers(p) for p in svg.select("path.chart-line")][1:]  # legend's
+    found = [scale(left + wide + 1) - 32 for left, _, wide, *_ in waits]
+    assert found == pytest.approx([24.9, 7.1, 15.9], abs=0.1)
+    begins = [scale(left - 1) for left, *_ in waits]
+    assert begins == pytest.approx([32] * 3, abs=0.01)
+    ways: dict[str, list[list[float]]] = {}
+    for way, layers, _, start, end in table("ddp-overlap"):
+        last = int(layers.rpartition("–")[2])
+        ways.setdefault(way, []).append([last, float(start), float(end)])
+    for calls in ways.values():
+        free = 0.0
+        for last, start, end in calls:
+            computed = 2.0 * (16 - last + 1)
+            assert start == pytest.approx(max(computed, free), abs=0.11)
+            free = end
+    ends = [calls[-1][2] - 32 for calls in ways.values()]
+    assert ends == pytest.approx([24.9, 7.1, 15.9], abs=0.06)
+
+
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
     """Three steps of four samples, dealt by turns; the last job has four ranks
     for one step and two from then on."""

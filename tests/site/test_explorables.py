@@ -27,7 +27,7 @@ SHOWN = {
     "stragglers": "concepts/hardware/",
     "restart": "",
     "ring": "concepts/collectives/",
-    "buckets": "concepts/data-parallelism/",
+    "buckets": "concepts/data-parallelism/in-depth/",
     "layouts": "concepts/parallelism/",
     "causal-mask": "concepts/context-parallelism/",
     "checkpoint": "reliability/checkpointing/",

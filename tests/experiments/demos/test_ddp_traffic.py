@@ -13,6 +13,7 @@ from lockstep.experiments.demos.ddp_traffic import (
     all_at_once,
     gradients,
     one_by_one,
+    overlapped,
     seen,
 )
 from lockstep.experiments.demos.fsdp2_traffic import (
@@ -67,16 +68,19 @@ def test_buckets_leave_only_the_last_for_the_end(
 ) -> None:
     """Eight layers averaged after the backward pass leave eight all-reduces for
     its end. DDP with two layers to a bucket starts three of its four before
-    the last gradient is ready. All send the same bytes."""
+    the last gradient is ready, and so do hooks by hand. All send the same
+    bytes."""
     apart = counted["one by one, at the end"]
     assert (apart.calls, apart.late) == (LAYERS, LAYERS)
     whole = counted["all at once, at the end"]
     assert (whole.calls, whole.late) == (1, 1)
     ddp = counted["DDP, two layers a bucket"]
     assert (ddp.calls, ddp.late) == (LAYERS // 2, 1)
+    hooks = counted["by hooks, two a bucket"]
+    assert (hooks.calls, hooks.late) == (LAYERS // 2, 1)
     one = counted["  one bucket"]
     assert (one.calls, one.late) == (1, 1)
-    assert {apart.sent, whole.sent, ddp.sent, one.sent} == {1}
+    assert {one.sent for one in (apart, whole, ddp, hooks, one)} == {1}
 
 
 def test_accumulation_without_no_sync_sends_every_micro_batch(
@@ -123,6 +127,34 @@ def averaged(average: Any) -> list[float]:
     if average is not None:
         average(gradients(net))
     return net.weight.grad.flatten().tolist()  # type: ignore[no-any-return]
+
+
+def averaged_twice() -> list[list[float]]:
+    """The weights after two steps of two layers, averaged by hooks in a bucket
+    for each layer, and by DDP."""
+    found = []
+    for by_hooks in (True, False):
+        torch.manual_seed(0)
+        net: Any = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        model = net if by_hooks else DDP(net)
+        buckets = [[*one.parameters()] for one in reversed(net)]
+        wait = overlapped(buckets) if by_hooks else lambda: None
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(mine()).square().sum().backward()
+            wait()
+            optimizer.step()
+        found.append(torch.cat([p.flatten() for p in net.parameters()]))
+    return [one.tolist() for one in found]
+
+
+def test_averaging_during_the_backward_pass_trains_what_ddp_trains() -> None:
+    """Two ranks with different samples take two steps. Buckets that hooks send
+    during the backward pass leave the weights that DDP leaves, bit for bit."""
+    (hooks, ddp), other = on_two(averaged_twice)
+    assert hooks == ddp
+    assert other == [hooks, ddp]
 
 
 @pytest.mark.parametrize("average", [one_by_one, all_at_once])

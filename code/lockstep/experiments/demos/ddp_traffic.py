@@ -47,6 +47,47 @@ def all_at_once(grads: list[Tensor]) -> None:
 
 
 # --8<-- [end:naive]
+# --8<-- [start:overlap]
+def overlapped(buckets: list[list[Tensor]]) -> Callable[[], None]:
+    """Average each bucket as soon as the backward pass completes it.
+
+    Args:
+        buckets: parameters in the order in which their gradients come.
+
+    Returns:
+        the function to call before the optimizer step.
+    """
+    started: list[Any] = []
+
+    def watch(bucket: list[Any]) -> None:
+        missing = {*bucket}
+
+        def arrived(param: Tensor) -> None:
+            missing.remove(param)
+            if not missing:
+                flat = torch.cat([p.grad.flatten() for p in bucket])
+                flat /= dist.get_world_size()
+                work = dist.all_reduce(flat, async_op=True)
+                started.append((work, flat, bucket))
+                missing.update(bucket)
+
+        for param in bucket:
+            param.register_post_accumulate_grad_hook(arrived)
+
+    def wait() -> None:
+        for work, flat, bucket in started:
+            work.wait()
+            means = flat.split([p.numel() for p in bucket])
+            for param, mean in zip(bucket, means, strict=True):
+                param.grad = mean.view_as(param)
+        started.clear()
+
+    for bucket in buckets:
+        watch(bucket)
+    return wait
+
+
+# --8<-- [end:overlap]
 # --8<-- [start:accumulate]
 def accumulated(model: DistributedDataParallel, batches: list[Tensor]) -> None:
     """The mean gradient of several micro-batches, sent once."""
@@ -117,6 +158,20 @@ def by_ddp(
     return counted(memory)
 
 
+def by_hooks() -> Seen:
+    """A step that averages during the backward pass, two layers a bucket."""
+    with Memory() as memory:
+        net = marked(stack(), memory)
+        backwards = [*net.parameters()][::-1]
+        pairs = zip(backwards[::2], backwards[1::2], strict=True)
+        wait = overlapped([[*pair] for pair in pairs])
+        for _ in range(2):
+            forget(net, memory)
+            net(torch.ones(1, WIDTH)).square().mean().backward()
+            wait()
+    return counted(memory)
+
+
 def gradients(net: nn.Module) -> list[Tensor]:
     """Of all its parameters, after a backward pass."""
     return [param.grad for param in net.parameters() if param.grad is not None]
@@ -156,6 +211,7 @@ def counted(memory: Memory) -> Seen:
 CASES: dict[str, tuple[Callable[..., Seen], tuple[Any, ...], dict]] = {
     "one by one, at the end": (by_hand, (one_by_one,), {}),
     "all at once, at the end": (by_hand, (all_at_once,), {}),
+    "by hooks, two a bucket": (by_hooks, (), {}),
     "DDP, two layers a bucket": (by_ddp, (), {}),
     "  one bucket": (by_ddp, (), {"bucket_cap_mb": 25}),
     "  gradients are views": (by_ddp, (), {"gradient_as_bucket_view": True}),

@@ -21,6 +21,7 @@ from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
 from lockstep.site.pages import (
     data_pictures,
+    ddp_pictures,
     published_runs,
     sharding_pictures,
 )
@@ -616,6 +617,7 @@ def millis(microseconds: float) -> str:
 PICTURES: dict[str, Callable[[], Chart]] = {
     "memory": memory,
     "bubble": bubble,
+    "ddp-overlap": ddp_pictures.overlap,
     "one-order": data_pictures.one_order,
     "loss": loss,
     "spike-batch": spike(
