@@ -78,9 +78,9 @@ def step_memory() -> Chart:
         return [f"{title}, {when}", *parts, f"{one.totals[at] / 1e9:.1f} GB"]
 
     return Chart(
-        "Memory of one GPU over a training step: Llama 3 8B under FSDP2 on"
-        " eight GPUs, two sequences of 8,192 tokens on each. The square marks"
-        " where the 80 GB are full.",
+        "Memory of one GPU over a training step, after the first: Llama 3 8B"
+        " under FSDP2 on eight GPUs, two sequences of 8,192 tokens on each. The"
+        " square marks where the 80 GB are full.",
         "Two panels over one training step, with a line at 80 GB. "
         + " ".join(
             f"{title}: the peak is {gigabytes(peak)}, at the loss."
