@@ -165,7 +165,7 @@ def test_an_address_that_is_none_gets_the_page_that_says_so(
 
 
 def test_an_edit_reaches_the_served_page(served: Served) -> None:
-    page = served.folder / "docs" / "concepts" / "memory.md"
+    page = served.folder / "docs" / "concepts" / "memory" / "index.md"
     word = "a-word-that-nobody-wrote"
     assert word not in served.page("concepts/memory/")[1]
     with page.open("a") as file:

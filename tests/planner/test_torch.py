@@ -1,5 +1,6 @@
 """The planner against torch: what real modules have, keep and step with."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,13 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.checkpoint import set_checkpoint_early_stop
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+    set_checkpoint_early_stop,
+)
 from torch.utils.flop_counter import FlopCounterMode
 
 from lockstep.experiments.demos.peak_memory import MODES, Classic, again
@@ -169,6 +176,60 @@ def test_an_eager_rms_norm_keeps_more_than_its_input_and_output(
     pair, x = made(nn.Sequential(norm(64), nn.Linear(64, 64, bias=False)))
     numbers = TOKENS * 64
     assert kept(pair, x, pair) // numbers == NORMS[norm]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("kv_heads", "ffn"), [(1, 224), (4, 160)])
+def test_a_compiled_block_keeps_less_whatever_its_norms(
+    norm: Callable[[int], nn.Module], kv_heads: int, ffn: int
+) -> None:
+    """With key-value heads k times the heads and an MLP w times the hidden
+    size, an eager block keeps 4 + 4k + 8w bytes for each token and hidden
+    number, and 4, 8 or 10 for each norm. Split by torch.compile's partitioner,
+    it keeps 12 + 4k + 6w with every norm, because the backward pass computes
+    norms and the activation again."""
+    s = SHAPE | {"head_dim": 16, "kv_heads": kv_heads, "ffn": ffn, "bias": 0}
+    s |= {"gated_mlp": 1, "layer_norm": 0, "kv_rank": 0, "cp": 1}
+    block = Block(s)
+    block.norm1, block.norm2 = norm(64), norm(64)
+    block, x = made(block)
+    numbers, k, w = TOKENS * 64, kv_heads / 4, ffn / 64
+    eager = 4 + 4 * k + 8 * w + 2 * NORMS[norm]
+    assert kept(block, x, block) // numbers == eager
+    torch.compiler.reset()
+    compiled = torch.compile(block, backend="aot_eager_decomp_partition")
+    assert kept(compiled, x, block) // numbers == 12 + 4 * k + 6 * w
+
+
+@pytest.mark.parametrize(("every", "kept_bytes"), [(1, 25.0), (2, 15.5)])
+def test_selective_recomputation_keeps_matmuls_and_attention(
+    every: int, kept_bytes: float
+) -> None:
+    """A block with a quarter as many key-value heads as heads and an MLP 3.5
+    times the hidden size, under a policy that saves attention and all matmuls,
+    keeps 25 bytes for each token and hidden number, its input included. If only
+    every second matmul is saved, as in torchtitan, it keeps 15.5."""
+    matmul = torch.ops.aten.mm.default
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    calls = itertools.count()
+
+    def policy(ctx: Any, op: Any, *args: Any, **more: Any) -> CheckpointPolicy:
+        if op == kernel or (op == matmul and next(calls) % every == 0):
+            return CheckpointPolicy.MUST_SAVE
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    contexts = create_selective_checkpoint_contexts(policy)
+    s = SHAPE | {"head_dim": 16, "kv_heads": 1, "ffn": 224, "bias": 0, "cp": 1}
+    block, x = made(Block(s | {"gated_mlp": 1, "layer_norm": 0, "kv_rank": 0}))
+    checkpoint(block, x, use_reentrant=False, context_fn=lambda: contexts)
+    saved = sum(
+        one.val.nbytes
+        for outputs in contexts[0].storage.values()
+        for one in tree_leaves(outputs)
+        if isinstance(getattr(one, "val", None), Tensor)
+    )
+    sums = TOKENS * 4 * 4  # of each head the logarithm of a sum, in fp32
+    assert (x.nbytes + saved - sums) / (TOKENS * 64) == kept_bytes
 
 
 @pytest.mark.parametrize("early", [True, False])

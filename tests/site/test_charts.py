@@ -214,15 +214,33 @@ def table(name: str) -> list[list[str]]:
     return [[c.get_text() for c in row.select("th, td")] for row in rows]
 
 
-def test_memory_is_what_zero_prints() -> None:
-    """Figure 1 of Rajbhandari et al. 2020: 120, 31.4, 16.6 and 1.9 GB."""
-    sums = {row[0]: row[-1] for row in table("memory")}
-    assert sums == {
-        "DDP": "120 GB",
-        "ZeRO-1": "31.41 GB",
-        "ZeRO-2": "16.64 GB",
-        "ZeRO-3": "1.875 GB",
-    }
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_memory_over_a_step_is_drawn_as_high_as_it_is(width: int) -> None:
+    """Llama 3 8B, two sequences of 8,192 tokens, FSDP2 on eight GPUs. At the
+    loss: 12 bytes per parameter over eight, 168,064 bytes per token and block
+    or the block's input alone, 12 bytes per logit, and the output layer. Both
+    panels have one scale."""
+    params, tokens, vocab, hidden = 8.030261248e9, 16384, 128256, 4096
+    shards, output = 12 * params / 8, 2 * vocab * hidden
+    logits = 12 * vocab * tokens
+    rows = {row[0]: row[1:] for row in table("step-memory")}
+    found, heights = [], []
+    for title, each in {
+        "keep all activations": 168064,
+        "recompute each block": 2 * hidden,
+    }.items():
+        parts = [shards, 0, output, 32 * each * tokens, logits]
+        said = [f"{part / 1e9:.1f} GB" for part in (*parts, sum(parts))]
+        assert rows[f"{title}, loss"] == said
+        found.append(sum(parts))
+    svg = drawn(PICTURES["step-memory"](), width)
+    paths = [numbers(p) for p in svg.select("path.chart-edge")]
+    for start in (0, 5):
+        places = [y for path in paths[start : start + 5] for y in path[1::2]]
+        heights.append(max(places) - min(places))
+    assert heights[0] / heights[1] == pytest.approx(found[0] / found[1], 1e-3)
+    said = [text.get_text() for text in svg.select("text")]
+    assert {f"{one / 1e9:.0f} GB at the loss" for one in found} <= {*said}
 
 
 def test_more_gpus_help_fsdp2_and_not_ddp() -> None:

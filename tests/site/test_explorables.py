@@ -32,7 +32,7 @@ SHOWN = {
     "causal-mask": "concepts/context-parallelism/",
     "checkpoint": "reliability/checkpointing/",
     "data-path": "concepts/data-at-scale/",
-    "memory-step": "concepts/memory/",
+    "memory-step": "concepts/memory/in-depth/",
     "pipeline": "concepts/pipeline-parallelism/",
     "router": "concepts/mixture-of-experts/",
     "formats": "concepts/low-precision/",

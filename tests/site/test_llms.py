@@ -201,7 +201,11 @@ def test_every_page_stands_by_itself(site: Site) -> None:
 
 @pytest.mark.xdist_group("site")
 def test_figures_and_code_are_those_of_the_page(site: Site) -> None:
-    for name in ("concepts/memory", "handbook", "reliability/checkpointing"):
+    for name in (
+        "concepts/memory/in-depth",
+        "handbook",
+        "reliability/checkpointing",
+    ):
         text = (site.folder / f"{name}.md").read_text("utf-8")
         html = (site.folder / name / "index.html").read_text("utf-8")
         soup = BeautifulSoup(html, "html.parser")

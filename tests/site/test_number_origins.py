@@ -19,7 +19,7 @@ PLAN = 'plan("memory", params=2e9, dp=8, zero_stage=0).total_bytes'
         "It takes `2.63 s`.",
         "It is `0.97`.",
         "An error of 10⁻⁷ is fine.",
-        "It sends [1.5](concepts/memory.md) as much as 1.5 did.".replace(
+        "It sends [1.5](concepts/memory/index.md) as much as 1.5 did.".replace(
             "1.5", "987.5"
         ),
         "In a lab 64 GPUs do.",

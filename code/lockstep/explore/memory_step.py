@@ -46,6 +46,15 @@ SETTINGS = [
         lambda value: f"{value:,}",
     ),
     Slider("micro", "Sequences per micro-batch", [1, 2, 4, 8], 1, str),
+    Choice(
+        "loss",
+        "Loss",
+        [
+            ("eager", "F.cross_entropy, 12 bytes per logit"),
+            ("fused", "in place, 6 bytes per logit"),
+            ("chunked", "in pieces"),
+        ],
+    ),
 ]
 SCENES = [
     ("sharded", "8B, sharded", ""),
@@ -60,23 +69,31 @@ def gigabytes(value: float) -> str:
     return short(round(value / 1e9, 1 if value < 1e11 else 0)) + " GB"
 
 
+def asked(values: dict) -> dict:
+    """Return the settings as the planner's question."""
+    given = {
+        "preset": values["model"],
+        "gpus": values["gpus"],
+        "sequence": values["sequence"],
+        "micro_batch": values["micro"],
+        "global_batch": values["gpus"] * values["micro"],
+        "zero_stage": values["stage"],
+        "recompute": values["recompute"],
+        "kernels": "torch",
+        "loss": values["loss"],
+    }
+    if values["stage"] == 3 and values["optimizer"] == "adam-mixed":
+        # FSDP2's shards of weights, gradients and moments are all in fp32, and
+        # a gathered layer is in bf16: 2 and 2 + 8 bytes, and 4 of gradients.
+        given["bytes_gradient"], given["bytes_optimizer"] = 4, 10
+    else:
+        given["optimizer"] = values["optimizer"]
+    return given
+
+
 def planned(values: dict) -> dict:
     """The planner's bytes of each part, by name."""
-    found = ask(
-        "run",
-        {
-            "preset": values["model"],
-            "gpus": values["gpus"],
-            "sequence": values["sequence"],
-            "micro_batch": values["micro"],
-            "global_batch": values["gpus"] * values["micro"],
-            "zero_stage": values["stage"],
-            "recompute": values["recompute"],
-            "optimizer": values["optimizer"],
-            "kernels": "torch",
-            "loss": "fused",
-        },
-    )
+    found = ask("run", asked(values))
     names = list(PARTS) + ["buffers", "reducing", "system", "block"]
     return {name: plain(found[name + "_bytes"]) for name in names}
 

@@ -139,7 +139,7 @@ class Evidence(Strict):
     """What holds the answer."""
 
     tests: tuple[str, ...] = ()  # tests/…/test_x.py::test_name
-    pages: tuple[str, ...] = ()  # concepts/memory.md#state
+    pages: tuple[str, ...] = ()  # concepts/memory/index.md#state
     labs: tuple[str, ...] = ()  # 08
     drills: tuple[str, ...] = ()
     bugs: tuple[str, ...] = ()

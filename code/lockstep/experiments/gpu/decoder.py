@@ -13,6 +13,7 @@ from torch.utils.checkpoint import (
 
 from lockstep.experiments.gpu.settings import Shape
 
+# --8<-- [start:recompute]
 # What costs most to compute again for each byte that it keeps.
 PRODUCTS = [
     torch.ops.aten.mm.default,
@@ -27,6 +28,7 @@ AGAIN = {
         context_fn=partial(create_selective_checkpoint_contexts, PRODUCTS),
     ),
 }
+# --8<-- [end:recompute]
 
 
 class Block(nn.Module):

@@ -1,7 +1,7 @@
 """llms.txt, and each page as one Markdown file: for whoever reads no HTML.
 
 The format is that of https://llmstxt.org. A file stands where its source does,
-concepts/memory.md beside concepts/memory/, so links between pages hold as they
+handbook.md beside handbook/, so links between pages hold as they
 are written. Code is included, figures are computed.
 """
 

@@ -22,6 +22,7 @@ from lockstep.planner.questions import ask
 from lockstep.site.pages import (
     data_pictures,
     ddp_pictures,
+    memory_pictures,
     published_runs,
     sharding_pictures,
 )
@@ -59,12 +60,7 @@ KEPT = {  # name of a way to split
     "butina": "Butina cluster",
     "component": "chain of neighbors",
 }
-PARAMS, RANKS, STAGES = 7.5e9, 64, 8
-STATES = {
-    "weights": "parameters_bytes",
-    "gradients": "gradients_bytes",
-    "optimizer": "optimizer_bytes",
-}
+STAGES = 8
 SCHEDULES = {  # name, planner's schedule, parts of the model that a rank holds
     "GPipe, 1F1B": ("1f1b", 1),
     "interleaved, 2 parts": ("interleaved", 2),
@@ -92,37 +88,6 @@ def data(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"no data for a chart: {path.name}: {error}") from None
-
-
-def memory() -> Chart:
-    """State of 7.5 B parameters on a rank, by stage."""
-    rows: dict[str, dict[str, float]] = {}
-    for name, stage in (
-        ("DDP", 0),
-        ("ZeRO-1", 1),
-        ("ZeRO-2", 2),
-        ("ZeRO-3", 3),
-    ):
-        found = ask(
-            "memory", {"params": PARAMS, "dp": RANKS, "zero_stage": stage}
-        )
-        rows[name] = {k: found[v].value for k, v in STATES.items()}
-    sums = {name: sum(parts.values()) for name, parts in rows.items()}
-    most = max(sums.values())
-    return Chart(
-        f"State of 7.5 B parameters on one of {RANKS} ranks, by stage",
-        "Four bars, each of weights, gradients and optimizer state. "
-        + " ".join(f"{name}: {giga(one)}." for name, one in sums.items())
-        + " Each stage divides one part more by the number of ranks.",
-        bars(rows, Axis("bytes on a rank", ticks(most), giga)),
-        [
-            ["stage", *STATES, "sum"],
-            *(
-                [name, *map(giga, parts.values()), giga(sums[name])]
-                for name, parts in rows.items()
-            ),
-        ],
-    )
 
 
 def bubble() -> Chart:
@@ -615,11 +580,11 @@ def millis(microseconds: float) -> str:
 
 
 PICTURES: dict[str, Callable[[], Chart]] = {
-    "memory": memory,
     "bubble": bubble,
     "ddp-overlap": ddp_pictures.overlap,
     "one-order": data_pictures.one_order,
     "loss": loss,
+    "step-memory": memory_pictures.step_memory,
     "spike-batch": spike(
         "bad batch",
         "A bad batch at step 160",
