@@ -123,7 +123,7 @@ def test_a_member_without_a_dump_is_absent() -> None:
     by_rank = {r: dump([entry(7)], 3) for r in (0, 2)}
     found = dumps.compared(by_rank)
     assert found["suspects"] == [1]
-    assert found["sure"] == "not sure"
+    assert found["sure"] == "low"
 
 
 def test_ranks_that_did_not_complete_are_named() -> None:

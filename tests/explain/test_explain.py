@@ -64,7 +64,7 @@ def test_the_verdict_comes_first(tmp_path: Path, capsys: Out) -> None:
     assert main(["explain", log]) == 0
     out = capsys.readouterr().out
     assert out.startswith("First fault: rank 5: KeyError: 'mask'\n")
-    assert "How sure: sure, because" in out
+    assert "Confidence: high, because" in out
     assert "/srv/run/collate.py" in out
     assert f"{log}, line 8 at 28 Nov 03:02:18:" in out
 
@@ -73,7 +73,7 @@ def test_json_has_the_same_verdict(tmp_path: Path, capsys: Out) -> None:
     assert main(["explain", wrote(tmp_path, CRASH), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["known"]
-    assert (found["rank"], found["confidence"]) == (5, "sure")
+    assert (found["rank"], found["confidence"]) == (5, "high")
     assert found["evidence"][0]["line"] == 7
 
 
@@ -152,24 +152,81 @@ def test_bad_input_is_one_line(kind: str, tmp_path: Path, capsys: Out) -> None:
     assert not captured.out
 
 
+REPORT = """\
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-28_03:40:10
+  host      : n7
+  rank      : 2 (local_rank: 2)
+  exitcode  : -9 (pid: 36071) (SIGKILL)
+"""
+KERNEL = "[Sat Nov 28 %s 2026] Out of memory: Killed process %d (python)\n"
+
+
+def with_kernel(folder: Path, log: str, time: str, pid: int, out: Out) -> str:
+    """What the command prints for torchrun's report and a kernel's line."""
+    wrote(folder, REPORT, "run.log")
+    wrote(folder, KERNEL % (time, pid), log)
+    assert main(["explain", str(folder)]) == 0
+    return out.readouterr().out
+
+
 def test_a_kernel_line_gets_the_rank_of_its_process(
     tmp_path: Path, capsys: Out
 ) -> None:
     """The kernel's line names a process, and torchrun's report says which rank
-    that process was: the verdict has both."""
-    wrote(
-        tmp_path,
-        "Root Cause (first observed failure):\n[0]:\n"
-        "  time      : 2026-11-28_03:40:10\n  host      : n7\n"
-        "  rank      : 2 (local_rank: 2)\n"
-        "  exitcode  : -9 (pid: 36071) (SIGKILL)\n",
-        "run.log",
-    )
-    kernel = "[Sat Nov 28 03:40:09 2026] Out of memory: Killed process 36071"
-    wrote(tmp_path, f"{kernel} (python)\n", "kernel.txt")
-    assert main(["explain", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
+    that process was: the verdict has both, and is sure of it if the node and
+    the minute agree, too."""
+    out = with_kernel(tmp_path, "dmesg-n7.txt", "03:40:09", 36071, capsys)
     assert out.startswith("First fault: rank 2 on n7: Out of memory: Killed")
+    assert "Confidence: high, because" in out
+
+
+@pytest.mark.parametrize(
+    ("pid", "doubt"),
+    [
+        (36071, "the pids agree, but a container has its own pids"),
+        (41, "only one process was killed, but no pid confirms it"),
+    ],
+)
+def test_a_rank_by_pid_alone_is_less_certain(
+    pid: int, doubt: str, tmp_path: Path, capsys: Out
+) -> None:
+    """The kernel prints the host's pids and torchrun in a container its own,
+    so without the node the verdict says that the rank may be wrong."""
+    out = with_kernel(tmp_path, "kernel.txt", "03:40:09", pid, capsys)
+    assert out.startswith("First fault: rank 2 on n7: Out of memory: Killed")
+    assert "Confidence: medium, because" in out
+    assert doubt in out
+
+
+def test_a_kernel_line_of_another_hour_gets_no_rank(
+    tmp_path: Path, capsys: Out
+) -> None:
+    """The same number at a different time is a different process."""
+    out = with_kernel(tmp_path, "dmesg-n7.txt", "03:10:09", 36071, capsys)
+    assert not out.startswith("First fault: rank 2 on n7: Out of memory")
+
+
+def test_last_enqueued_is_called_so(tmp_path: Path, capsys: Out) -> None:
+    """The watchdog counts what a rank's CPU enqueued, not what its GPU began;
+    the verdict uses its word."""
+    line = (
+        "[rank%d]:[E1128 03:12:07.4 ProcessGroupNCCL.cpp:2395] [PG ID 0 PG GUID"
+        " 0(default_pg) Rank %d] failure detected by watchdog at work sequence"
+        " id: 8 PG status: last enqueued work: %d, last completed work: 7\n"
+    )
+    waits = (
+        "[rank%d]:[E1128 03:12:07.4 ProcessGroupNCCL.cpp:757] [Rank %d]"
+        " Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8,"
+        " OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for"
+        " 600042 milliseconds before timing out.\n"
+    )
+    text = "".join(waits % (r, r) + line % (r, r, 8 + r) for r in range(3))
+    main(["explain", wrote(tmp_path, text)])
+    out = capsys.readouterr().out
+    assert "rank 0: waited for ALLREDUCE number 8, last enqueued 8," in out
+    assert "started" not in out
 
 
 def test_a_folder_of_a_run_has_other_files_too(
@@ -222,7 +279,7 @@ def test_a_job_that_was_silent_before_its_limit_hung(
     wrote(tmp_path, limit, "slurm.out")
     assert main(["explain", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "How sure: not sure" in out
+    assert "Confidence: low" in out
     assert "360 minutes older, so the job may have hung" in out
 
 

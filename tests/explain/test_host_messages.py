@@ -338,6 +338,8 @@ ERRNOS = {
     "input-output-error": errno.EIO,
     "read-only-file-system": errno.EROFS,
     "connection-reset-by-peer": errno.ECONNRESET,
+    "too-many-open-files": errno.EMFILE,
+    "network-is-unreachable": errno.ENETUNREACH,
 }
 
 

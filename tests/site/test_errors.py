@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +134,59 @@ def test_index_lists_every_message() -> None:
     text = errors.listed(f"# Errors\n\n{errors.LIST}\n")
     for one in errors.messages().values():
         assert text.count(f"]({one.id}.md): ") == 1
+
+
+SAMPLE = """\
+2026-11-29 03:12:07 INFO step 4022 loss 2.31 grad_norm 0.8
+Traceback (most recent call last):
+ValueError: bad sample
+[2026-11-29] OVERFLOW! Attempted loss scale: 4096, reducing to 2048
+--- Original Traceback
+srun: job 184223 requeue
+EXT4-fs (sda1): Remounting filesystem read-only
+"""
+RANK = "logs/job/attempt_0/3/stderr.log"  # as torchrun writes it
+
+
+MESSAGES = errors.messages()
+LOGS = "\n".join([*(one.example for one in MESSAGES.values()), SAMPLE])
+SEARCHES = [  # commands that search logs or the kernel's log for a text
+    pytest.param(one, check.do, id=f"{one.id}-{number}")
+    for one in MESSAGES.values()
+    for number, check in enumerate(one.confirm)
+    if re.match(
+        r"sudo journalctl -k \| grep |grep .*(logs/|LOG|slurm-)", check.do
+    )
+]
+
+
+def searched(command: str, folder: Path, log: str) -> str:
+    """What a command prints where the only rank's log has this text."""
+    path = folder / RANK
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(log, "utf-8")
+    names = r"\b(LOG_OF_RANK_\d+|TORCHRUN_LOG\w*|slurm-JOBID\.out)"
+    command = re.sub(names, RANK, command).replace("OLD_LOGS/", "logs/")
+    command = command.replace("sudo journalctl -k", f"cat {RANK}")
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, text=True
+    )
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("one", "command"), SEARCHES)
+def test_a_search_finds_what_it_looks_for(
+    one: errors.Message, command: str, tmp_path: Path
+) -> None:
+    """A command finds its entry's own message in a log of torchrun's, if that
+    is what it searches; any other text is one that logs have."""
+    stages = command.split(" | ")
+    search = " | ".join(stages[: 2 if stages[0].startswith("sudo") else 1])
+    pattern = re.findall(r"'(.*?)'", search + "''")[0].replace("\\", "")
+    own = "\n".join([one.title, *one.patterns])
+    literals = re.split(r"[^\w :()-]+", pattern)
+    others = " -rL " in command  # it lists the logs without the text
+    if any(len(part) > 8 and part in own for part in literals):
+        assert bool(searched(search, tmp_path, one.example)) is not others
+    assert bool(searched(command, tmp_path, LOGS)) is not others

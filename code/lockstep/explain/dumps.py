@@ -123,7 +123,7 @@ def compared(dumps: dict[int, dict[str, Any]]) -> dict[str, Any]:
         if first and not found["suspects"]:
             found["suspects"] = first["suspects"]
             found["title"], found["why"] = first["title"], first["why"]
-            found["sure"] = "fairly sure"
+            found["sure"] = "medium"
             found["means"] = f"{_list(first['waited'])} waited in it."
     for group in found["groups"]:
         if group["absent"] and not found["suspects"]:
@@ -133,7 +133,7 @@ def compared(dumps: dict[int, dict[str, Any]]) -> dict[str, Any]:
                 "the other ranks agree on every collective, and these ranks"
                 " left no dump"
             )
-            found["sure"] = "not sure"
+            found["sure"] = "low"
     return found
 
 

@@ -30,12 +30,12 @@ def box() -> str:
         '<label for="explain-log">Paste the last lines of your log</label>'
         '<textarea id="explain-log" rows="8" spellcheck="false"'
         ' autocomplete="off" autocapitalize="off"'
-        ' placeholder="One rank or all of them, with the prefixes and times'
-        ' that they have"></textarea>'
+        ' placeholder="One rank or all ranks. Keep prefixes and timestamps."'
+        "></textarea>"
         '<p class="explain-row"><button type="submit"'
         ' class="md-button">Explain</button>'
         " <small>At most 1 MB. Nothing leaves this page: your browser"
-        " does the reading.</small></p>"
+        " parses it.</small></p>"
         '<div class="explain-answer" aria-live="polite"></div></form>'
     )
 

@@ -16,7 +16,7 @@ def text(found: dict, site: str = "") -> str:
     lines = [found["headline"], ""]
     if found["known"]:
         lines.append(
-            f"How sure: {found['confidence']}, because {found['why']}."
+            f"Confidence: {found['confidence']}, because {found['why']}."
         )
     elif found["why"] not in found["headline"]:
         lines.append(f"Why: {found['why']}.")
@@ -101,7 +101,7 @@ def _works(hang: dict) -> list:
             words.append(f"waited for {work.get('op', 'collective')}")
             words.append(f"number {work['seq']},")
         if "enqueued" in work:
-            words.append(f"last started {work['enqueued']},")
+            words.append(f"last enqueued {work['enqueued']},")
         if "completed" in work:
             words.append(f"last completed {work['completed']},")
         lines.append("  " + " ".join(words).strip(","))
@@ -185,7 +185,7 @@ def html(found: dict, site: str = "") -> str:
     )
     why = found["why"]
     if found["known"]:
-        why = f"How sure: {found['confidence']}, because {why}"
+        why = f"Confidence: {found['confidence']}, because {why}"
     said += f"<p>{escaped(why)}.</p>"
     if found["means"]:
         said += f"<p>{_code(found['means'])}</p>"

@@ -77,6 +77,7 @@ class Event:
         frame: where in the reader's code an exception arose, or "".
         wrapped: whether it came out of handling an earlier exception.
         exact: whether its rank follows from the number of a process.
+        doubt: why its rank may be wrong, or "".
     """
 
     def __init__(self, id: str, title: str, role: str, layer: str) -> None:
@@ -85,7 +86,7 @@ class Event:
         self.blamed: int | None = None
         self.pid: int | None = None
         self.time: tuple | None = None
-        self.node = self.text = self.frame = ""
+        self.node = self.text = self.frame = self.doubt = ""
         self.fields: dict = {}
         self.file = self.line = self.order = 0
         self.count = 1

@@ -65,7 +65,7 @@ def _by_stacks(found: dict[str, Any]) -> None:
     if row["rank"] is not None:
         who = f"rank {row['rank']}"
         found["rank"], found["ranks"] = row["rank"], [row["rank"]]
-    found["known"], found["confidence"] = True, "fairly sure"
+    found["known"], found["confidence"] = True, "medium"
     found["title"] = f"{who} stands where the others don't"
     found["headline"] = f"First fault: {who} stands at {row['frame']}"
     found["why"] = compared["why"]

@@ -23,8 +23,8 @@ FATAL = {
     9: (
         "the kernel's OOM killer ended it, or somebody outside did",
         "host",
-        "dmesg -T | grep -iE 'oom|killed process'",
-        "a line with the process's pid",
+        "sudo journalctl -k | grep -iE 'oom|killed process'",
+        "a kill at that time (the pid is the host's, not the container's)",
     ),
     11: (
         "native code read memory that it doesn't own",
@@ -65,8 +65,9 @@ QUESTIONS = (
     ),
     (
         "What does the kernel of each node say about that minute?",
-        "Run `dmesg -T | grep -iE 'xid|oom|nvlink|mlx5|nfs|i/o error'` on the"
-        " nodes, and pass the output to this command together with the logs.",
+        "Run `sudo journalctl -k | grep -iE 'xid|oom|nvlink|mlx5|nfs|i/o"
+        " error'` on the nodes, and pass the output to this command together"
+        " with the logs.",
     ),
     (
         "What changed since the last good run?",
@@ -135,6 +136,7 @@ class _Judge:
                 if one.rank is not None and self.about(event, one):
                     event.rank = one.rank
                     event.exact = bool(one.pid and _has(event.text, one.pid))
+                    event.doubt = self.doubt(event, one)
                     event.node = event.node or one.node
         if not event.node and event.rank in self.nodes:
             event.node = self.nodes[event.rank]
@@ -154,11 +156,38 @@ class _Judge:
         same line, by its number, or as the only one out of memory."""
         if one.file == event.file and one.line == event.line:
             return True
+        apart = self.gap(event, one)
+        if apart is not None and apart > KERNEL_BEFORE and not _depth(event):
+            return False
         if one.pid and one.pid > 99 and _has(event.text, one.pid):
             return True
         elsewhere = event.node and one.node and event.node != one.node
-        oom = "oom" in event.text.lower() and not elsewhere
-        return oom and self.killed_alone() is one
+        low = event.text.lower()
+        oom = "oom" in low or "out of memory: killed" in low
+        return oom and not elsewhere and self.killed_alone() is one
+
+    def doubt(self, event, one) -> str:  # type: ignore[no-untyped-def]
+        """Say why a kernel's line may be about another process than the report
+        that lent it a rank, or nothing.
+
+        The kernel prints the host's process ids, and torchrun in a container
+        prints the container's. Equal numbers are proof only if the node and
+        the minute agree, too.
+        """
+        if _depth(event) or (one.file, one.line) == (event.file, event.line):
+            return ""
+        if not event.exact:
+            return "only one process was killed, but no pid confirms it"
+        apart = self.gap(event, one)
+        if event.node and event.node == one.node and apart is not None:
+            return ""
+        return "the pids agree, but a container has its own pids"
+
+    def gap(self, event, one):  # type: ignore[no-untyped-def]
+        """Return the seconds between two lines; None if one has no time."""
+        if self.at(event) is None or self.at(one) is None:
+            return None
+        return abs(self.at(event) - self.at(one))
 
     def killed_alone(self):  # type: ignore[no-untyped-def]
         """Return the only exit by signal 9, or None."""
@@ -290,22 +319,22 @@ class _Judge:
             "absent": absent,
             "suspects": [],
             "why": "",
-            "sure": "not sure",
+            "sure": "low",
         }
         behind = _behind(works, "enqueued") or _behind(works, "seq")
         if behind:
             ranks, low, high = behind
             found["suspects"] = ranks
-            found["sure"] = "fairly sure"
+            found["sure"] = "medium"
             found["why"] = (
                 f"{_ranks(ranks)} got only as far as collective {low}; the"
-                f" others had already started {high}"
+                f" others were already at {high}"
             )
             return found
         odd = _odd(works)
         if odd:
             ranks, theirs, others = odd
-            found["suspects"], found["sure"] = ranks, "fairly sure"
+            found["suspects"], found["sure"] = ranks, "medium"
             found["why"] = (
                 f"{_ranks(ranks)} called {theirs} where the others called"
                 f" {others}"
@@ -313,7 +342,7 @@ class _Judge:
             return found
         if absent and len(absent) <= max(1, len(known) // 2):
             found["suspects"] = absent
-            found["sure"] = "fairly sure" if world else "not sure"
+            found["sure"] = "medium" if world else "low"
             found["why"] = (
                 f"{len(works)} of {len(known)} ranks waited for the same"
                 f" collective, and {_ranks(absent)} logged nothing about it"
@@ -372,29 +401,32 @@ class _Judge:
                 f"{_ranks(ranks)} logged it together, so look at what they"
                 " share before you suspect a machine"
             )
-            sure = "sure"
+            sure = "high"
         elif not others:
             why = "it is the only message here that is a cause, not an echo"
-            sure = "sure"
+            sure = "high"
         elif self.at(event) is not None and all(
             self.at(e) is not None for e in others
         ):
             why = "it came before every other cause in these logs"
-            sure = "fairly sure"
+            sure = "medium"
         else:
             why = (
                 "other causes are here too, and not all lines have a time:"
                 f" see {others[0].title!r}"
             )
-            sure = "not sure"
+            sure = "low"
         if event.rank is not None and not many:
             for one in self.scan.exits:
                 if one.first and one.rank == event.rank:
                     why += "; torchrun saw this rank fail first"
-                    sure = "sure"
+                    sure = "high"
+        if event.doubt and found["rank"] == event.rank:
+            why += f"; its rank is less certain: {event.doubt}"
+            sure = "medium" if sure == "high" else sure
         hung = self.hung(event)
         if hung:
-            sure = "not sure"
+            sure = "low"
             why = f"{hung}, so the job may have hung before it was ended"
         return self.finished(found, sure, why)
 
@@ -477,7 +509,7 @@ class _Judge:
         why = "a signal can't be an echo unless the launcher sent it"
         if one.first:
             why = "torchrun saw this process fail first, without an exception"
-        return self.finished(found, "fairly sure", why)
+        return self.finished(found, "medium", why)
 
     def absent(self, hang: dict) -> dict:
         """Name the ranks that the others waited for."""
@@ -493,7 +525,8 @@ class _Judge:
         found["hang"] = hang
         found["means"] = (
             "The collective timed out because not every rank joined it. The"
-            " ranks that complain are victims."
+            " ranks that complain are victims. A rank that hangs inside the"
+            " NCCL call looks absent, too."
         )
         who = _ranks(suspects)
         found["check"] = [
@@ -539,7 +572,7 @@ class _Judge:
             found["node"] = self.nodes.get(event.blamed, "")
             return self.finished(
                 found,
-                "fairly sure",
+                "medium",
                 f"the barrier names rank {event.blamed} as the missing rank",
             )
         return None
@@ -550,7 +583,7 @@ class _Judge:
         self.shared(event, found)
         return self.finished(
             found,
-            "not sure",
+            "low",
             "this message can be the cause or an echo, and nothing here came"
             " before it",
         )
@@ -616,7 +649,7 @@ class _Judge:
                     "every rank waited for the same collective: no rank stands"
                     " out, so compare stacks (py-spy) and check the network"
                 )
-        return self.finished(found, "not known", why)
+        return self.finished(found, "none", why)
 
     def early(self):  # type: ignore[no-untyped-def]
         """Return the log that ends clearly before all others, and by how many

@@ -8,6 +8,7 @@ where the navigation has a place for their list.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -49,13 +50,38 @@ ROLES = {
     "either": "This message can be the cause or an echo.",
 }
 LAYERS = {
-    "code": "your code or its libraries",
-    "peer": "another rank",
-    "gpu": "a GPU",
-    "network": "the network",
-    "storage": "storage",
-    "host": "the node",
-    "scheduler": "the scheduler",
+    "code": "Look at your code and its libraries first.",
+    "peer": "Look at the other ranks first.",
+    "gpu": "Look at the GPU first.",
+    "network": "Look at the network first.",
+    "storage": "Look at storage first.",
+    "host": "Look at the node first.",
+    "scheduler": "Look at the scheduler first.",
+}
+# What the reader of a command must know: where it has one of these words.
+NOTES = {
+    r"\blogs/|LOG_OF_RANK": (
+        "`logs/` is the folder with the logs of all ranks. `torchrun --log-dir"
+        " logs --redirects 3` writes those of a node's local rank 3 to"
+        " `logs/…/attempt_0/3/stderr.log`."
+    ),
+    r"journalctl -k": (
+        "Run `journalctl` on the suspect node, with root's rights. On"
+        " Kubernetes, start it with `kubectl debug node/NODE -it"
+        " --profile=sysadmin --image=busybox -- chroot /host journalctl -k`."
+        " Add `-b -1` if the node has rebooted. Without journald, `sudo dmesg"
+        " -T` prints the same lines, with less reliable times. The"
+        " kernel prints the host's process ids, so match a container's process"
+        " by the time."
+    ),
+    r"nvidia-smi --query-compute-apps": (
+        "Run `nvidia-smi --query-compute-apps` on the host. The process ids"
+        " are the host's, and inside a container it may list none."
+    ),
+    r"py-spy": (
+        "`py-spy` needs the right to trace processes: root's rights on a node,"
+        " the capability SYS_PTRACE in a container."
+    ),
 }
 
 
@@ -263,6 +289,11 @@ def page(one: Message, repository: str) -> str:
         one=one,
         role=ROLES[one.role],
         layer=LAYERS[one.layer],
+        notes=[
+            note
+            for word, note in NOTES.items()
+            if any(re.search(word, check.do) for check in one.confirm)
+        ],
         example=one.example.rstrip("\n"),
         see=[(_title(link), posixpath.relpath(link, HOME)) for link in one.see],
         test=test,
