@@ -42,7 +42,7 @@ _CLASSES = re.compile(r"(?<=[\])}])\{ ?(?:[.#][\w-]+ ?)+\}")
 _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.M | re.S)
 _HTML = re.compile(
     r"^<(?:details|figure|svg)\b.*>$"
-    r"|^<(?:form|div|section)\b.{500,}$"
+    r"|^<form\b.*$|^<(?:div|section)\b.{500,}$"
     r'|^<div class="practice" .*>$',
     re.M,
 )
