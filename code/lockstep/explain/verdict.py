@@ -401,16 +401,8 @@ class _Judge:
         elif not others:
             why = "it is the only message here that is a cause, not an echo"
             sure = "sure"
-        elif self.at(event) is not None and all(
-            self.at(e) is not None for e in others
-        ):
-            why = "it came before every other cause in these logs"
-            sure = "fairly sure"
         elif self.leads(event, others):
-            why = (
-                "a kernel logged it before every other cause that has a time,"
-                " and programs fail of what the kernel reports"
-            )
+            why = "it came before every other cause in these logs"
             sure = "fairly sure"
         else:
             why = (
@@ -430,14 +422,17 @@ class _Judge:
         return self.finished(found, sure, why)
 
     def leads(self, event, others: list) -> bool:  # type: ignore[no-untyped-def]
-        """Whether a kernel's line is older than all causes that have a time.
-        Causes without a time don't count: what programs and schedulers say
-        follows from what a kernel says."""
+        """Whether an event came before other causes. Before a kernel's line
+        the causes without a time don't count: what programs and schedulers
+        say follows from what a kernel says."""
         at = self.at(event)
-        if _depth(event) or event.layer == "scheduler" or at is None:
+        if at is None:
             return False
         times = [self.at(e) for e in others if self.at(e) is not None]
-        return not times or at <= min(times)
+        if _depth(event) or event.layer == "scheduler":
+            return len(times) == len(others)
+        early = [time for time in times if time < at]
+        return not early or len(times) == len(others)
 
     def stalled(self, event):  # type: ignore[no-untyped-def]
         """Say that a job hung before a scheduler ended it, and which ranks
@@ -729,23 +724,33 @@ class _Judge:
 
     def perhaps(self, event) -> dict:  # type: ignore[no-untyped-def]
         """Name a message that may be the cause."""
+        lost = event.layer == "network" and self.lost(event)
+        if lost:
+            return lost
         found = self.base(event)
         self.shared(event, found)
-        why = (
+        return self.finished(
+            found,
+            "not sure",
             "this message can be the cause or an echo, and nothing here came"
-            " before it"
+            " before it",
         )
+
+    def lost(self, event):  # type: ignore[no-untyped-def]
+        """Name the peer that several nodes lost, or return None."""
         same = [e for e in self.scan.events if e.id == event.id]
         blamed = accused(same, self.scan.homes)
-        if blamed and event.layer == "network":
-            host, count = blamed
-            found["rank"], found["ranks"] = None, []
-            found["node"] = self.scan.addresses.get(host, host)
-            why = f"{count} peers lost {host} at once"
-            node = self.scan.pods.get(found["node"])
-            if node:
-                why += f", which is {found['node']} on {node}"
-            why += ": read its log, its kernel's log and its link counters"
+        if not blamed:
+            return None
+        host, count = blamed
+        found = self.base(event)
+        found["rank"], found["ranks"] = None, []
+        found["node"] = self.scan.addresses.get(host, host)
+        why = f"{count} peers lost {host} at once"
+        node = self.scan.pods.get(found["node"])
+        if node:
+            why += f", which is {found['node']} on {node}"
+        why += ": read its log, its kernel's log and its link counters"
         return self.finished(found, "not sure", why)
 
     def unknown(self, hang) -> dict:  # type: ignore[no-untyped-def]
