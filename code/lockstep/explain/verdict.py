@@ -401,7 +401,9 @@ class _Judge:
         elif not others:
             why = "it is the only message here that is a cause, not an echo"
             sure = "sure"
-        elif self.leads(event, others):
+        elif self.at(event) is not None and all(
+            self.at(e) is not None or self.leads(event, others) for e in others
+        ):
             why = "it came before every other cause in these logs"
             sure = "fairly sure"
         else:
@@ -422,17 +424,13 @@ class _Judge:
         return self.finished(found, sure, why)
 
     def leads(self, event, others: list) -> bool:  # type: ignore[no-untyped-def]
-        """Whether an event came before other causes. Before a kernel's line
-        the causes without a time don't count: what programs and schedulers
+        """Whether a kernel's line is older than all causes that have a time.
+        Causes without a time don't count then: what programs and schedulers
         say follows from what a kernel says."""
-        at = self.at(event)
-        if at is None:
+        if _depth(event) or event.layer == "scheduler":
             return False
         times = [self.at(e) for e in others if self.at(e) is not None]
-        if _depth(event) or event.layer == "scheduler":
-            return len(times) == len(others)
-        early = [time for time in times if time < at]
-        return not early or len(times) == len(others)
+        return not times or self.at(event) <= min(times)
 
     def stalled(self, event):  # type: ignore[no-untyped-def]
         """Say that a job hung before a scheduler ended it, and which ranks
