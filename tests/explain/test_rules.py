@@ -327,3 +327,24 @@ def test_a_month_and_a_day_are_a_date() -> None:
     assert when("[01/22 00:00:31 d2]: x") == (0, 21 * 86400 + 31)
     assert when("13/45 00:00:31 x") is None
     assert when("ab/cd 00:00:31 x") is None
+
+
+def test_a_kernels_warnings_do_not_date_the_failure(tmp_path: Path) -> None:
+    """A machine check at midnight and storage that came back an hour before
+    the exception: the exception is the first fault."""
+    kernel = (
+        "[Sat Nov 28 00:41:02 2026] mce: [Hardware Error]: Machine check events"
+        " logged\n"
+        "[Sat Nov 28 01:18:55 2026] nfs: server 10.60.2.9 not responding, still"
+        " trying\n"
+    )
+    run = (
+        "2026-11-28 02:17:39,449 INFO step 41240\n"
+        "[rank5]: Traceback (most recent call last):\n"
+        '[rank5]:   File "/srv/train.py", line 9, in main\n'
+        "[rank5]: ValueError: no mask\n"
+        "[rank0]:[E1128 02:27:41.1 P.cpp:1] [Rank 0] Some NCCL operations have"
+        " failed or timed out. Due to the asynchronous nature of CUDA kernels\n"
+    )
+    found = verdict(tmp_path, dmesg_n7=kernel, run=run)
+    assert found["headline"].startswith("First fault: rank 5: ValueError")

@@ -232,7 +232,13 @@ class _Judge:
     def timely(self, causes: list) -> list:
         """Drop causes from long before the failure: an Xid of last week in a
         kernel's log, an exception that the program survived."""
-        echoes = [e for e in self.scan.events if e.role != "cause"]
+        # A machine's warnings come at any time and don't date the failure.
+        echoes = [
+            e
+            for e in self.scan.events
+            if e.role != "cause"
+            and (e.role == "echo" or e.rank is not None or not _is_machine(e))
+        ]
         times = [self.at(e) for e in echoes + self.scan.exits if self.at(e)]
         other = [self.at(e) for e in causes if _depth(e) and self.at(e)]
         if not times and not other:
@@ -966,6 +972,11 @@ def _depth(event) -> int:  # type: ignore[no-untyped-def]
         if word in getattr(event, "text", ""):
             return 0
     return 1
+
+
+def _is_machine(event) -> bool:  # type: ignore[no-untyped-def]
+    """Whether a machine said it, and no link to another one."""
+    return event.layer in ("gpu", "host", "storage")
 
 
 def _is_store(event) -> bool:  # type: ignore[no-untyped-def]
