@@ -87,6 +87,37 @@ def front(line: str) -> Front:
     return Front(rank, node, text)
 
 
+def ranked(line: str, words: bool = False):  # type: ignore[no-untyped-def]
+    """Return the rank in a logger's own format, or None: `[app:158, rank=6]`,
+    and `r6` behind the time.
+
+    Args:
+        line: the line.
+        words: whether `rank 6` counts, too. A message may begin with the name
+            of a rank that didn't write it.
+    """
+    text = line[:FRONT]
+    for name in ("rank=", "rank:", "rank "):
+        at = text.find(name)
+        opened = text.rfind("[", 0, at) if at > 0 else -1
+        local = text[at - 1 : at] == "_" and text[at - 7 : at] != "global_"
+        if opened >= 0 and text.find("]", opened, at) < 0 and not local:
+            rank = number(text, at + 5)
+            if rank is not None:
+                return rank
+    parts = text.split()
+    for at, part in enumerate(parts):
+        if part[:1].isdigit() or part[:1] in "[>-|" or part.isupper():
+            continue  # a date, a node, a level
+        word = part.strip(":,").lower()
+        if word[:1] == "r" and word[1:].isdigit():
+            return int(word[1:])
+        if words and word == "rank" and at + 1 < len(parts):
+            return number(parts[at + 1], 0)
+        return None
+    return None
+
+
 def number(text: str, at: int):  # type: ignore[no-untyped-def]
     """Return the whole number at a place in the text, or None."""
     end = at
@@ -290,6 +321,10 @@ def _clock(text: str, at: int):  # type: ignore[no-untyped-def]
     glog = last[start:]
     if len(glog) in (4, 5) and glog[0] in "IWEF" and glog[1:].isdigit():
         return _time(0, int(glog[1:-2]), int(glog[-2:]), seconds)
+    if last.lstrip("[")[2:3] == "/" and len(last.lstrip("[")) == 5:
+        month_, day_ = last.lstrip("[").split("/")  # 01/22, as detectron2 does
+        if month_.isdigit() and day_.isdigit():
+            return _time(0, int(month_), int(day_), seconds)
     if len(words) > 1 and last.isdigit() and words[-2].strip("[") in MONTHS:
         month = MONTHS.index(words[-2].strip("[")) + 1
         year = number(text, end + 1) if text[end : end + 1] == " " else 0

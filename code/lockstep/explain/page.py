@@ -17,6 +17,8 @@ FILES = (
     "lines.py",
     "page.py",
     "patterns.py",
+    "peers.py",
+    "progress.py",
     "report.py",
     "scan.py",
     "verdict.py",

@@ -6,11 +6,13 @@ words; only lines that have one are decoded and matched. Of repeated messages
 the first is kept, and the others are counted.
 """
 
-from .lines import front, number, plain, single, when
+from . import peers, progress
+from .lines import front, number, plain, ranked, single, when
 from .patterns import Index
 
 BEHIND = 16 * 1024  # bytes kept for the lines above a hit
 AHEAD = 64 * 1024  # bytes waited for, so that a traceback is whole
+TAIL = 32 * 1024  # bytes that have the last line of each rank
 LONGEST = 4096  # bytes of a line that are looked at
 KEPT = 5000  # different events; later ones are only counted
 FLOOD = 4000  # lines that differ in digits only; later ones are only counted
@@ -28,6 +30,9 @@ BUILT_IN = (
     "nranks",
     "global rank:",
     "OOMKilled",
+    "Bootstrap",
+    "RESTARTS",
+    "rdzv_endpoint",
 )
 # Exceptions that report somebody else's failure.
 ECHOES = (
@@ -122,8 +127,14 @@ class Scan:
         self.exits: list = []
         self.works: dict = {}  # by rank: what its watchdog says of collectives
         self.files: list = []
+        self.homes: list = []  # for each file the node in its name, or ""
         self.ends: list = []  # the last line of each file that has a time
+        self.last: list = []  # of each file, as `progress.last` returns it
         self.ranks: dict = {}  # rank: node, or ""
+        self.addresses: dict = {}  # address: node or pod
+        self.pods: dict = {}  # pod: node
+        self.gpus: dict = {}  # (node, bus): (size, rank) of the largest group
+        self.endpoints: list = []  # (rdzv_endpoint, its place)
         self.world = 0
         self.bytes = self.lines = self.dropped = 0
         self._known: dict = {}
@@ -142,6 +153,7 @@ class Scan:
             node: node that wrote it, if its path says so.
         """
         self.files.append(name)
+        self.homes.append(node)
         self.rank, self.node = rank, node
         self.buffer, self.done, self.line = b"", 0, 1
         self.sampled = False
@@ -166,6 +178,7 @@ class Scan:
         """Finish the file."""
         self._search(len(self.buffer))
         self.lines += self.line
+        self.last.append(progress.last(self._tail(), self.rank, self.node))
         for raw in self._above(len(self.buffer) + 1, 30):
             time = when(raw)
             if time is not None:
@@ -180,6 +193,19 @@ class Scan:
                 )
                 break
         self.buffer, self.done = b"", 0
+
+    def _tail(self) -> list:
+        """Return number and text of the file's last lines. Of a progress bar,
+        which is one line to `split`, the last state counts."""
+        start = max(0, len(self.buffer) - TAIL)
+        rows = self.buffer[start:].split(b"\n")
+        number_ = self.line - len(rows) + 1
+        found = []
+        for at, row in enumerate(rows):
+            parts = [one for one in row[-LONGEST:].split(b"\r") if one]
+            if parts:
+                found.append((number_ + at, plain(_decoded(parts[-1][:600]))))
+        return found
 
     def _kept(self) -> int:
         self._kept_before = min(BEHIND, self.done)
@@ -273,6 +299,8 @@ class Scan:
         rank = self.rank if head.rank is None else head.rank
         if rank is None:
             rank = _named(raw)
+        if rank is None:
+            rank = ranked(raw)
         line = single(raw)
         node = head.node or self.node or _cancelled(line)
         if rank is not None:
@@ -282,6 +310,7 @@ class Scan:
             self._work(rank, line)
         if not self.world and ("nranks" in words or "global rank:" in words):
             self._world(line)
+        self._names(words, line, node, end)
         if "exitcode" in words:
             self._exit(start, node, raw, head.text)
             return
@@ -300,6 +329,24 @@ class Scan:
             event = self._event(entry, fields, here)
             if event and event.id and "OOMKilled" in words:
                 self._pod(event, start)
+
+    def _names(self, words: list, line: str, node: str, end: int) -> None:
+        """Note whose address is whose, and where torchrun's nodes meet."""
+        if "Bootstrap" in words and node:
+            address = peers.bootstrap(line)
+            if address:
+                self.addresses.setdefault(address, node)
+        if "nranks" in words and node:
+            at = peers.device(line)
+            if at and at[1:] > self.gpus.get((node, at[0]), (0, None)):
+                self.gpus[node, at[0]] = at[1:]
+        if "RESTARTS" in words and " IP " in line and " NODE" in line:
+            rows = self.buffer[end + 1 : end + AHEAD].split(b"\n")
+            for pod, address, host in peers.pods([_decoded(r) for r in rows]):
+                self.addresses[address], self.pods[pod] = pod, host
+        if "rdzv_endpoint" in words and " : " in line:
+            place = (len(self.files) - 1, self.line, line)
+            self.endpoints.append((line.split(" : ")[-1].strip(), place))
 
     def _flood(self, bare: bytes) -> bool:
         """Return whether a line came too often before, digits aside."""
@@ -528,6 +575,8 @@ class Scan:
                 break
         else:
             return
+        if rank is None:
+            rank = self._again(at, single(text))
         event = self._raised(single(text), line, start, rank, node)
         self._read.append(number_)
         if event is None:
@@ -535,6 +584,15 @@ class Scan:
         event.line = number_
         event.frame, event.wrapped = frame, wrapped
         self._chain(event)
+
+    def _again(self, at: int, text: str):  # type: ignore[no-untyped-def]
+        """Return the rank that a logger names when it repeats an exception in
+        one of the next lines, or None."""
+        for row in self.buffer[at : at + LONGEST].split(b"\n")[:3]:
+            line = plain(_decoded(row))
+            if text[:80] in single(line):
+                return ranked(line)
+        return None
 
     def _chain(self, event: Event) -> None:
         """Choose the exception of a chain that says what happened: the first,

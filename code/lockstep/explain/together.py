@@ -10,7 +10,7 @@ from typing import Any
 
 from lockstep.explain import catalog, dumps, reading, stacks
 from lockstep.explain.patterns import Index
-from lockstep.explain.verdict import judge
+from lockstep.explain.verdict import headline, judge
 
 
 def explained(
@@ -58,6 +58,9 @@ def _dumps(recorded: list[tuple[Path, bytes]]) -> dict[str, Any]:
 def _by_stacks(found: dict[str, Any]) -> None:
     """Let stacks name the rank if logs and dumps didn't."""
     compared = found["stacks"]
+    if found.get("stalled"):
+        _of_a_hang(found, compared)
+        return
     if found["known"] or not compared["odd"]:
         return
     row = compared["odd"][0]
@@ -70,3 +73,22 @@ def _by_stacks(found: dict[str, Any]) -> None:
     found["headline"] = f"First fault: {who} stands at {row['frame']}"
     found["why"] = compared["why"]
     found["questions"] = []
+
+
+def _of_a_hang(found: dict[str, Any], compared: dict[str, Any]) -> None:
+    """Add what stacks say to the verdict on a job that hung."""
+    ranks = [row["rank"] for row in compared["odd"] if row["rank"] is not None]
+    if ranks and not found["ranks"]:
+        found["rank"] = ranks[0] if len(ranks) == 1 else None
+        found["ranks"] = ranks
+        found["title"] = f"stands at {compared['odd'][0]['frame']}"
+        found["confidence"] = "medium"
+        found["headline"] = headline(found)
+    if compared["odd"]:
+        found["why"] += f"; {compared['why']}"
+    elif compared["differ"]:
+        found["confidence"] = "medium"
+        found["why"] += (
+            f"; {len(compared['rows'])} processes stand in the same call, but"
+            f" {compared['differ']}, so their collectives don't match"
+        )

@@ -1,6 +1,8 @@
 """Decide which event was the first fault, and which are its echoes."""
 
 from .lines import clock
+from .peers import accused, awaited, bus
+from .progress import apart
 from .scan import Scan
 
 # Seconds: clocks of two nodes differ by as much, and the kernel's log may be
@@ -121,6 +123,7 @@ class _Judge:
         for one in scan.exits:
             if one.rank is not None and one.node:
                 self.nodes[one.rank] = one.node
+        self._globals()
         for event in scan.events:
             self._place(event)
             if "Root Cause (first observed" in event.text:
@@ -128,6 +131,19 @@ class _Judge:
         for event in scan.events:
             if "NCCL error in" in event.text and self.follows(event):
                 event.role = "echo"  # its own last line says more
+
+    def _globals(self) -> None:
+        """Give exits that have only a local rank their rank and node, from
+        another report on the same node: a node's ranks follow each other."""
+        for one in self.scan.exits:
+            if one.rank is not None or one.local is None:
+                continue
+            for other in self.scan.exits:
+                known = other.rank is not None and other.local is not None
+                if known and other.file == one.file:
+                    one.rank = other.rank - other.local + one.local
+                    one.node = one.node or other.node
+                    break
 
     def _place(self, event) -> None:  # type: ignore[no-untyped-def]
         """Give an event the rank and node that other lines know."""
@@ -138,6 +154,9 @@ class _Judge:
                     event.exact = bool(one.pid and _has(event.text, one.pid))
                     event.doubt = self.doubt(event, one)
                     event.node = event.node or one.node
+        if event.rank is None and event.node:
+            gpu = bus(event.fields.get("gpu", ""))
+            event.rank = self.scan.gpus.get((event.node, gpu), (0, None))[1]
         if not event.node and event.rank in self.nodes:
             event.node = self.nodes[event.rank]
 
@@ -208,14 +227,15 @@ class _Judge:
         ]
         causes = self.timely(causes)
         if causes:
-            return self.blame(self.first(causes))
+            cause = self.first(causes)
+            return self.stalled(cause) or self.blame(cause)
         fatal = self.fatal()
         hang = self.hang()
         if fatal:
             return self.killed(fatal)
         if self.dumps and self.dumps.get("suspects"):
             return self.dumped()
-        named = self.named()
+        named = self.named() or self.awaited() or self.parted()
         if named:
             return named
         others = [
@@ -229,6 +249,11 @@ class _Judge:
             return self.perhaps(self.first(machine))
         if hang and hang["suspects"]:
             return self.absent(hang)
+        if not hang and not others:
+            for event in self.scan.events:
+                stalled = self.stalled(event)
+                if stalled:
+                    return stalled
         if others and not hang:
             return self.perhaps(self.first(others))
         return self.unknown(hang)
@@ -236,7 +261,13 @@ class _Judge:
     def timely(self, causes: list) -> list:
         """Drop causes from long before the failure: an Xid of last week in a
         kernel's log, an exception that the program survived."""
-        echoes = [e for e in self.scan.events if e.role != "cause"]
+        # A machine's warnings come at any time and don't date the failure.
+        echoes = [
+            e
+            for e in self.scan.events
+            if e.role != "cause"
+            and (e.role == "echo" or e.rank is not None or not _is_machine(e))
+        ]
         times = [self.at(e) for e in echoes + self.scan.exits if self.at(e)]
         other = [self.at(e) for e in causes if _depth(e) and self.at(e)]
         if not times and not other:
@@ -406,7 +437,7 @@ class _Judge:
             why = "it is the only message here that is a cause, not an echo"
             sure = "high"
         elif self.at(event) is not None and all(
-            self.at(e) is not None for e in others
+            self.at(e) is not None or self.leads(event, others) for e in others
         ):
             why = "it came before every other cause in these logs"
             sure = "medium"
@@ -430,21 +461,172 @@ class _Judge:
             why = f"{hung}, so the job may have hung before it was ended"
         return self.finished(found, sure, why)
 
+    def leads(self, event, others: list) -> bool:  # type: ignore[no-untyped-def]
+        """Whether a kernel's line is older than all causes that have a time.
+        Causes without a time don't count then: what programs and schedulers
+        say follows from what a kernel says."""
+        if _depth(event) or event.layer == "scheduler":
+            return False
+        times = [self.at(e) for e in others if self.at(e) is not None]
+        return not times or self.at(event) <= min(times)
+
+    def stalled(self, event):  # type: ignore[no-untyped-def]
+        """Say that a job hung before a scheduler ended it, and which ranks
+        logged something else than the others before that; or None."""
+        if event.layer != "scheduler" or "CANCELLED AT" not in event.text:
+            return None
+        if event.role == "cause" and "TIME LIMIT" not in event.text:
+            return None  # preempted, or the node failed
+        hung = self.hung(event)
+        if not hung:
+            return None
+        found = self.base(event)
+        found["known"], found["stalled"] = True, True
+        found["title"] = "the job hung, and the scheduler only ended it"
+        found["rank"], found["ranks"], found["node"] = None, [], ""
+        found["causes"] = []
+        found["means"] = (
+            "No rank logged any progress for a long time before the scheduler"
+            " ended the job. Its message is the end of a hang, not the fault."
+        )
+        found["check"] = [
+            {
+                "do": "py-spy dump --pid PID on every rank, if it hangs again",
+                "look": "the ranks whose main thread stands elsewhere",
+            },
+            {
+                "do": "the last line of each rank",
+                "look": "a branch that not all ranks take, with a collective"
+                " in it: saving, evaluation, an early exit",
+            },
+        ]
+        why = f"{hung}, so the job may have hung before it was ended"
+        last: dict = {}
+        for number, one in enumerate(self.scan.last):
+            for rank in one["ranks"]:
+                last[rank] = dict(one["ranks"][rank], file=number)
+        odd = apart(last)
+        if not odd:
+            return self.finished(found, "low", why)
+        ranks, usual = odd
+        found["rank"] = ranks[0] if len(ranks) == 1 else None
+        found["ranks"] = ranks
+        nodes = {last[r]["node"] or self.nodes.get(r, "") for r in ranks}
+        found["node"] = min(nodes) if len(nodes) == 1 else ""
+        found["title"] = "logged something else last, and then the job hung"
+        found["evidence"] = [
+            {
+                "file": self.scan.files[last[rank]["file"]],
+                "line": last[rank]["line"],
+                "text": last[rank]["text"],
+                "time": clock(last[rank]["time"][1])
+                if last[rank]["time"]
+                else "",
+            }
+            for rank in (ranks[0], usual[0])
+        ] + found["evidence"]
+        others = f"{len(usual)} other ranks ended with an equal line"
+        return self.finished(found, "medium", f"{others}, and {hung}")
+
     def hung(self, event) -> str:  # type: ignore[no-untyped-def]
         """Say how long no rank had logged anything when a scheduler ended the
         job, if that was long."""
-        at = self.at(event)
-        if event.layer != "scheduler" or at is None:
+        if event.layer != "scheduler" or self.at(event) is None:
             return ""
+        # A preempted job is told some minutes before it is ended.
+        told = [e for e in self.scan.events if e.layer == "scheduler"]
+        at = min([self.at(e) for e in told if self.at(e) is not None])
         ends = [
-            (one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1]
-            for one in self.scan.ends
-            if one["file"] != self.scan.files[event.file]
+            ((one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1], n)
+            for n, one in enumerate(self.scan.last)
+            if one["time"]
         ]
-        minutes = (at - max(ends)) / 60 if ends else 0
+        if not ends:
+            return ""
+        end, number = max(ends)
+        minutes = (at - end) / 60
         if minutes < SILENT:
             return ""
-        return f"the last line of a rank is {minutes:.0f} minutes older"
+        when = clock(self.scan.last[number]["time"][1])
+        return (
+            f"the last line of a rank ({when}) is {minutes:.0f} minutes older"
+        )
+
+    def awaited(self):  # type: ignore[no-untyped-def]
+        """Name the rank whose key the other ranks waited for in vain, if it
+        neither failed nor complained."""
+        waits: dict = {}
+        for event in self.scan.events:
+            of = awaited(event.text)
+            if of is not None:
+                waits.setdefault(of, []).append(event)
+        if len(waits) != 1:
+            return None
+        [(rank, events)] = waits.items()
+        heard = [e.rank for e in self.scan.events + self.scan.exits]
+        if rank in heard:
+            return None
+        found = self.base(self.first(events))
+        victims = sorted({e.rank for e in events if e.rank is not None})
+        who = _ranks(victims) if victims else "other ranks"
+        found["rank"], found["ranks"] = rank, [rank]
+        found["node"] = self.nodes.get(rank, "")
+        found["title"] = f"{who} waited for its key in the store"
+        found["means"] = (
+            f"Every rank gets NCCL's id from rank {rank} through the store."
+            f" Rank {rank} hadn't come to that point when the timeout ended:"
+            " it was still busy, for example with preparing data, or it hung."
+        )
+        found["check"] = [
+            {
+                "do": f"the last lines of rank {rank} before the timeout",
+                "look": "a progress bar, a download, or a step that only this"
+                " rank does",
+            },
+        ] + list(found["check"])
+        why = f"{who} timed out, and rank {rank} logged no failure"
+        return self.finished(found, "medium", why)
+
+    def parted(self):  # type: ignore[no-untyped-def]
+        """Say that torchrun's agents were told to meet at different places, if
+        they didn't meet; or None."""
+        places = dict(reversed(self.scan.endpoints))
+        files = {place[0] for place in places.values()}
+        if len(places) < 2 or len(files) < len(places):
+            return None
+        failed = [
+            e
+            for e in self.scan.events
+            if "endezvous" in e.text or "client socket has" in e.text
+        ]
+        if not failed or self.scan.works:
+            return None
+        found = self.base(self.first(failed))
+        named = sorted(places)
+        found["title"] = f"rdzv_endpoint differs: {' and '.join(named)}"
+        found["rank"], found["ranks"], found["node"] = None, [], ""
+        found["means"] = (
+            "Nodes meet at the rendezvous endpoint. Agents that were given"
+            " different endpoints wait for each other until the timeout."
+        )
+        found["check"] = [
+            {
+                "do": "grep -h rdzv_endpoint logs/* | sort | uniq -c",
+                "look": "one address and one port on all nodes",
+            }
+        ]
+        found["causes"] = []
+        found["evidence"] = [
+            {
+                "file": self.scan.files[places[one][0]],
+                "line": places[one][1],
+                "text": places[one][2],
+                "time": "",
+            }
+            for one in named
+        ] + found["evidence"]
+        why = "the agents print different endpoints, and they never met"
+        return self.finished(found, "medium", why)
 
     def shared(self, event, found: dict) -> tuple:  # type: ignore[no-untyped-def]
         """Return the ranks of the equal events, and whether several ranks
@@ -579,6 +761,9 @@ class _Judge:
 
     def perhaps(self, event) -> dict:  # type: ignore[no-untyped-def]
         """Name a message that may be the cause."""
+        lost = event.layer == "network" and self.lost(event)
+        if lost:
+            return lost
         found = self.base(event)
         self.shared(event, found)
         return self.finished(
@@ -587,6 +772,23 @@ class _Judge:
             "this message can be the cause or an echo, and nothing here came"
             " before it",
         )
+
+    def lost(self, event):  # type: ignore[no-untyped-def]
+        """Name the peer that several nodes lost, or return None."""
+        same = [e for e in self.scan.events if e.id == event.id]
+        blamed = accused(same, self.scan.homes)
+        if not blamed:
+            return None
+        host, count = blamed
+        found = self.base(event)
+        found["rank"], found["ranks"] = None, []
+        found["node"] = self.scan.addresses.get(host, host)
+        why = f"{count} peers lost {host} at once"
+        node = self.scan.pods.get(found["node"])
+        if node:
+            why += f", which is {found['node']} on {node}"
+        why += ": read its log, its kernel's log and its link counters"
+        return self.finished(found, "low", why)
 
     def unknown(self, hang) -> dict:  # type: ignore[no-untyped-def]
         """Say that nothing, or only echoes, were found."""
@@ -803,6 +1005,11 @@ def _depth(event) -> int:  # type: ignore[no-untyped-def]
         if word in getattr(event, "text", ""):
             return 0
     return 1
+
+
+def _is_machine(event) -> bool:  # type: ignore[no-untyped-def]
+    """Whether a machine said it, and no link to another one."""
+    return event.layer in ("gpu", "host", "storage")
 
 
 def _is_store(event) -> bool:  # type: ignore[no-untyped-def]
