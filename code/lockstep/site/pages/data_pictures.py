@@ -84,7 +84,7 @@ def draw(canvas: Canvas, order, rows, owners, kinds) -> None:  # type: ignore[no
 
     samples = len({*order})
     canvas.y += LINE
-    canvas.text(at(samples), canvas.y - 4, "next epoch")
+    canvas.text(canvas.width - 2, canvas.y - 4, "next epoch", "end")
     top = canvas.y
     canvas.y += LINE
     canvas.text(2, canvas.y - 4, "sample")

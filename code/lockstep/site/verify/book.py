@@ -81,7 +81,9 @@ def compose(site: Path, address: str, chapters: Sequence[str]) -> str:
     heading.string = "Lockstep"
     front.extend([heading, contents])
     main.extend([front, *articles])
-    for element in book.select("header, footer, .md-sidebar, .md-tabs, script"):
+    for element in book.select(
+        "header, footer, .md-skip, .md-sidebar, .md-tabs, script"
+    ):
         element.decompose()
     return str(book)
 
