@@ -152,8 +152,8 @@ def test_all_cards_are_there(away: Away, clone: Path) -> None:
     assert "1 answered; kept in" in said
     practice = clone / "code" / "lockstep" / "practice"
     questions = [
-        *practice.glob("core/*.yml"),
-        *practice.glob("questions/*.yml"),
+        *practice.glob("core_questions/*.yml"),
+        *practice.glob("traps/*.yml"),
     ]
     moves = (clone / "docs/practice/mock-prompts.md").read_text("utf-8")
     many = len(questions) + moves.count("??? question")
