@@ -20,13 +20,20 @@
     for (const wrap of wide) wrap.tabIndex = 0;
   };
   // Two lists in the navigation, of one name: the second says where it belongs.
+  // Where a section has an index, its label is an icon, and its title has the
+  // name.
   const heading = (nav) =>
     document.getElementById(nav?.getAttribute("aria-labelledby")) ?? nav;
-  const called = (nav) => nav?.ariaLabel ?? heading(nav)?.textContent.trim();
+  const title = (nav) => nav?.querySelector(":scope > .md-nav__title");
+  const called = (nav) =>
+    nav?.ariaLabel ||
+    heading(nav)?.textContent.trim() ||
+    title(nav)?.textContent.trim();
   const distinguish = () => {
     const seen = new Set();
     for (const nav of document.querySelectorAll("nav.md-nav")) {
-      if (seen.has(called(nav))) {
+      const unnamed = !nav.ariaLabel && !heading(nav).textContent.trim();
+      if (unnamed || seen.has(called(nav))) {
         const outer = called(nav.parentElement.closest("nav"));
         nav.setAttribute("aria-label", `${outer}: ${called(nav)}`);
         nav.removeAttribute("aria-labelledby");

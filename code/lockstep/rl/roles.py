@@ -79,8 +79,9 @@ def draws(cfg: Run, position: int) -> torch.Generator:
     """Return the generator of an answer's tokens, which no other answer of this
     or of another seed shares."""
     # torch's CPU generator uses a seed's low 32 bits, so the run's seed must
-    # not stand above them.
-    return torch.Generator().manual_seed(cfg.seed * 1_000_003 + position)
+    # not stand above them. The recorded runs are those of the default seed.
+    offset = (cfg.seed - Run.seed) * 1_000_003
+    return torch.Generator().manual_seed(offset + position)
 
 
 def dismiss(cfg: Run) -> None:
