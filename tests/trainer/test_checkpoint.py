@@ -387,7 +387,8 @@ def test_checkpoint_of_a_different_run_is_refused_by_field(
         for name in belongs["config"]
     ]
     for name, other in others:
-        flag = "--" + name.replace("_", "-")
+        setting = name.replace("dataset_", "dataset or --task: ")
+        flag = "--" + setting.replace("_", "-")
         with pytest.raises(ConfigError, match=f"^{flag} is 'other'; it must"):
             newest_good(root, other)
     assert told == []  # not damaged: it stays where it is
