@@ -21,21 +21,21 @@ SHIPPED = (
 )  # fmt: skip
 
 
-def load(folder: Path = FOLDER) -> list[dict]:
-    """Return the entries of all groups, by group and place in its file."""
+def parsed(text: str) -> list[dict]:
+    """Return the entries of a group's file."""
     import yaml
 
     fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: list[dict] = []
-    for path in sorted(folder.glob("*.yml")):
-        text = path.read_text("utf-8")
-        try:
-            entries = yaml.load(text, fast)
-        except yaml.YAMLError:  # it refuses an example that begins with a tab
-            entries = yaml.safe_load(text)
-        for entry in entries or []:
-            found.append({"group": path.stem} | entry)
-    return found
+    return yaml.load(text, fast) or []
+
+
+def load(folder: Path = FOLDER) -> list[dict]:
+    """Return the entries of all groups, by group and place in its file."""
+    return [
+        {"group": path.stem} | entry
+        for path in sorted(folder.glob("*.yml"))
+        for entry in parsed(path.read_text("utf-8"))
+    ]
 
 
 @cache

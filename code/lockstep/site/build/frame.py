@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from bs4 import BeautifulSoup
@@ -17,13 +17,14 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
+from lockstep.site.pages.generated import Groups
+
 WORDS_PER_MINUTE = 220
-Groups = Mapping[str, Sequence[str]]  # the pages below each heading
 _DEPTH = re.compile(r"(?P<folder>.+)/in-depth[\w-]*\.md")
 _NOT_READ = "pre, details, figure, svg, .highlight, [hidden]"
 
 
-def place(nav: Navigation, made: Mapping[str, Groups], files: Files) -> None:
+def place(nav: Navigation, made: Groups, files: Files) -> None:
     """Put pages that the build makes below their index page.
 
     Args:
@@ -60,11 +61,8 @@ def walk(nav: Navigation) -> None:
 
 def opened(html: str, page: Page, files: Files) -> str:
     """Say at the top of a core how long it takes, and link to its depth."""
-    folder = posixpath.dirname(page.file.src_uri)
-    if (
-        page.file.src_uri != f"{folder}/index.md"
-        or not files.get_file_from_path(f"{folder}/in-depth.md")
-    ):
+    depth = depth_of(page.file.src_uri)
+    if not depth or not files.get_file_from_path(depth):
         return html
     minutes = max(1, round(words(html) / WORDS_PER_MINUTE))
     line = (
@@ -72,6 +70,12 @@ def opened(html: str, page: Page, files: Files) -> str:
         '<a href="in-depth/">In depth</a></p>'
     )
     return html.replace("</h1>", f"</h1>\n{line}", 1)
+
+
+def depth_of(uri: str) -> str:
+    """Return the place of the depth behind a core; nothing for other pages."""
+    folder, name = posixpath.split(uri)
+    return f"{folder}/in-depth.md" if name == "index.md" else ""
 
 
 def words(html: str) -> int:

@@ -50,6 +50,7 @@ from lockstep.site.build.freshness import outdate
 from lockstep.site.pages import (
     api,
     errors,
+    generated,
     glossary,
     llms,
     notebook_pages,
@@ -80,7 +81,7 @@ _BRANCH = "main"  # what is published is built from it
 _serving = _dirty = False
 _drawings = Ahead()
 _stores: list[Store] = []
-_made: dict[str, frame.Groups] = {}  # pages below their index, in this build
+_made: generated.Groups = {}  # pages below their index, in this build
 _BUTTONS = """
 
 [Open in Colab]({colab}){{ .md-button }}

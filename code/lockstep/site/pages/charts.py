@@ -64,6 +64,11 @@ class Axis:
         return low + (high - low) * (scale(value) - first) / (last - first)
 
 
+def gigabytes(value: float) -> str:
+    """Return whole gigabytes: 128 GB."""
+    return f"{value / 1e9:.0f} GB"
+
+
 def ticks(high: float, count: int = 4) -> list[float]:
     """From 0 to `high` or just beyond, in about `count` round steps."""
     step = round_step(high, count, (1, 2, 2.5, 5, 10))
@@ -321,6 +326,13 @@ class Canvas(svg.Canvas):
         else:
             fill = self.fill(f"fill-{kind}", "span")
             self.parts.append(f'<path d="{d}" {fill}/>')
+
+    def plain(
+        self, at: float, top: float, wide: float, high: float, kind: int
+    ) -> None:
+        """A rectangle in the color of a kind, without its hatch."""
+        d = f"M{place(at)} {place(top)}h{place(wide)}v{high}H{place(at)}z"
+        self.path(d, f"chart-edge chart-fill-{kind}")
 
     def upright(self, at: float, top: float, bottom: float, kind: str) -> None:
         """A line from top to bottom."""

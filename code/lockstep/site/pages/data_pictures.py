@@ -31,20 +31,12 @@ def dealt() -> dict[int, list[list[list[int]]]]:
 def one_order() -> Chart:
     """One order of samples, and who trains on each in four jobs."""
     jobs = dealt()
-    order = [sample for step in jobs[1] for sample in step[0]]
-    steps = len(order) // BATCH
-
-    def owners(step: int, world: int) -> list[int]:
-        """The rank of each position of a step."""
-        shares = jobs[world][step]
-        rank_of = {s: rank for rank, ids in enumerate(shares) for s in ids}
-        return [rank_of[s] for s in order[step * BATCH : (step + 1) * BATCH]]
-
+    order = [sample for [ids] in jobs[1] for sample in ids]
+    ranks = {world: owners(order, jobs[world]) for world in WORLDS}
     rows = {
-        f"{world} rank{'s' * (world > 1)}": [world] * steps for world in WORLDS
+        f"{world} rank{'s' * (world > 1)}": ranks[world] for world in WORLDS
     }
-    rows["4, then 2"] = [4] + [2] * (steps - 1)
-    kinds = [f"rank {rank}" for rank in range(max(WORLDS))]
+    rows["4, then 2"] = ranks[4][:BATCH] + ranks[2][BATCH:]
     first = order[:BATCH]
     return Chart(
         "One order, dealt to one, two and four ranks; the last job dies after"
@@ -54,27 +46,30 @@ def one_order() -> Chart:
         " four ranks for one step and two from then on. In each job, each step"
         f" has the same samples, the first {', '.join(map(str, first))}."
         " Only the rank that trains on a sample differs.",
-        lambda canvas: draw(canvas, order, rows, owners, kinds),
+        lambda canvas: draw(canvas, order, rows),
         [
             ["position", *map(str, range(len(order)))],
             ["sample", *map(str, order)],
             *(
-                [
-                    name,
-                    *(
-                        f"rank {rank}"
-                        for step, world in enumerate(worlds)
-                        for rank in owners(step, world)
-                    ),
-                ]
-                for name, worlds in rows.items()
+                [name, *(f"rank {rank}" for rank in row)]
+                for name, row in rows.items()
             ),
         ],
     )
 
 
-def draw(canvas: Canvas, order, rows, owners, kinds) -> None:  # type: ignore[no-untyped-def]
+def owners(order: list[int], steps: list[list[list[int]]]) -> list[int]:
+    """Return the rank that trains on each position of the order."""
+    found: list[int] = []
+    for at, shares in enumerate(steps):
+        rank_of = {s: rank for rank, ids in enumerate(shares) for s in ids}
+        found += [rank_of[s] for s in order[at * BATCH : (at + 1) * BATCH]]
+    return found
+
+
+def draw(canvas: Canvas, order: list[int], rows: dict[str, list[int]]) -> None:
     """Draw the order, and below it a row of cells for each job."""
+    kinds = [f"rank {rank}" for rank in range(max(WORLDS))]
     canvas.legend(kinds, Canvas.swatch)
     left, steps = 74.0, len(order) // BATCH
     wide = (canvas.width - left - GAP * (steps - 1) - 2) / len(order)
@@ -91,13 +86,11 @@ def draw(canvas: Canvas, order, rows, owners, kinds) -> None:  # type: ignore[no
     for position, sample in enumerate(order):
         middle = at(position) + wide / 2
         canvas.text(middle, canvas.y - 4, str(sample), "middle", strong=True)
-    for name, worlds in rows.items():
+    for name, row in rows.items():
         canvas.y += 6
         canvas.text(2, canvas.y + 14, name)
-        for step, world in enumerate(worlds):
-            for place, rank in enumerate(owners(step, world)):
-                x = at(step * BATCH + place)
-                canvas.box(x, canvas.y, wide, 20, f"fill-{rank}")
+        for position, rank in enumerate(row):
+            canvas.box(at(position), canvas.y, wide, 20, f"fill-{rank}")
         canvas.y += 20
     restart = at(BATCH) - GAP / 2
     canvas.upright(restart, canvas.y - 23, canvas.y + 3, "chart-rule")

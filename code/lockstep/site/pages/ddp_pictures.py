@@ -44,10 +44,10 @@ def overlap() -> Chart:
         canvas: Canvas, at: float, top: float, size: tuple, kind: str
     ) -> None:
         wide, high = size
-        d = f"M{place(at)} {place(top)}h{place(wide)}v{high}H{place(at)}z"
         if kind == BACKWARD:
-            canvas.path(d, "chart-edge chart-fill-4")
+            canvas.plain(at, top, wide, high, 4)
         elif kind == EXPOSED:
+            d = f"M{place(at)} {place(top)}h{place(wide)}v{high}H{place(at)}z"
             canvas.path(d, f"chart-line chart-{EXPOSED}")
         else:
             canvas.box(at, top, wide, high, kind)

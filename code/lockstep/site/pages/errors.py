@@ -10,9 +10,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal
 
 import yaml
 from mkdocs.config.defaults import MkDocsConfig
@@ -20,7 +19,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from lockstep.explain.catalog import FOLDER
+from lockstep.explain.catalog import FOLDER, parsed
 from lockstep.explain.patterns import Index, Pattern
 from lockstep.practice.bank import Address, Strict, words
 from lockstep.practice.figures import ROOT, template
@@ -189,7 +188,7 @@ def _read(folder: Path) -> tuple[list[tuple[Path, Message]], list[str]]:
     paths = [path for path in paths if path.stem in order]
     for path in sorted(paths, key=lambda one: order.index(one.stem)):
         try:
-            entries = _entries(path.read_text("utf-8"))
+            entries = parsed(path.read_text("utf-8"))
         except yaml.YAMLError as error:
             faults.append(f"{path.name}: {' '.join(str(error).split())}")
             continue
@@ -202,11 +201,6 @@ def _read(folder: Path) -> tuple[list[tuple[Path, Message]], list[str]]:
                     f"{path.name}: {name}: {line}" for line in _told(error)
                 ]
     return found, faults
-
-
-@cache  # by the text, so that an edit is seen
-def _entries(text: str) -> list[dict[str, Any]]:
-    return cast(list[dict[str, Any]], yaml.safe_load(text) or [])
 
 
 def _told(error: ValidationError) -> Iterator[str]:
@@ -255,7 +249,7 @@ def _confused(found: list[tuple[Path, Message]]) -> Iterator[str]:
 
 def publish(
     files: Files, config: MkDocsConfig, repository: str
-) -> dict[str, dict[str, list[str]]]:
+) -> generated.Groups:
     """Add a page for each message, if the navigation names their list. Return
     the list's groups.
 

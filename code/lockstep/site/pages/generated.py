@@ -7,6 +7,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File
 
+# By index page, the pages below each of its headings.
+Groups = dict[str, dict[str, list[str]]]
 KEPT = Path(".cache/pages")  # below the folder of mkdocs.yml
 
 

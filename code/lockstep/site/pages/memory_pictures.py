@@ -8,7 +8,7 @@ from itertools import accumulate
 from lockstep.explore.memory_step import GPU, GROUPS, SETTINGS, step
 from lockstep.explore.settings import read
 from lockstep.explore.svg import long, place
-from lockstep.site.pages.charts import LINE, Canvas, Chart
+from lockstep.site.pages.charts import LINE, Canvas, Chart, gigabytes
 
 PANELS = {  # title, with the explorable's settings
     "keep all activations": "micro:2",
@@ -57,11 +57,6 @@ def held(settings: str) -> Held:
             for names, _ in KINDS.values()
         ],
     )
-
-
-def gigabytes(value: float) -> str:
-    """Return whole gigabytes: 128 GB."""
-    return f"{value / 1e9:.0f} GB"
 
 
 def step_memory() -> Chart:

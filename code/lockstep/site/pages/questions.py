@@ -63,7 +63,7 @@ Shown = Callable[[str], str]  # the text of a question to that of a page
 
 def publish(
     files: Files, config: MkDocsConfig, repository: str
-) -> dict[str, dict[str, list[str]]]:
+) -> generated.Groups:
     """Add the pages and the bundle, if the navigation names the index. Return
     the index page's groups: the questions of each topic, the core first.
 

@@ -35,7 +35,7 @@ HOME = posixpath.dirname(ROUNDS)
 
 def publish(
     files: Files, config: MkDocsConfig, repository: str
-) -> dict[str, dict[str, list[str]]]:
+) -> generated.Groups:
     """Add the pages, if the navigation names the list. Return the list's
     groups, which are the three pages of each round.
 

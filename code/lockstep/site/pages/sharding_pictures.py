@@ -14,6 +14,7 @@ from lockstep.site.pages.charts import (
     Canvas,
     Chart,
     bars,
+    gigabytes,
     ticks,
 )
 
@@ -41,11 +42,6 @@ FORWARD, BACKWARD, WEIGHTS, GRADIENT, SHARD = KINDS.values()
 LAYERS = 4  # few enough to number them on a phone
 ROW = 26  # of a layer
 CURVE = 52  # how high the sum of all layers rises
-
-
-def gigabytes(value: float) -> str:
-    """Return whole gigabytes: 128 GB."""
-    return f"{value / 1e9:.0f} GB"
 
 
 def state() -> Chart:
@@ -143,8 +139,7 @@ def step() -> Chart:
     ) -> None:
         wide, high = size
         if kind == BACKWARD:
-            d = f"M{place(at)} {place(top)}h{place(wide)}v{high}"
-            canvas.path(f"{d}H{place(at)}z", "chart-edge chart-fill-4")
+            canvas.plain(at, top, wide, high, 4)
         else:
             canvas.box(at, top, wide, high, kind)
 

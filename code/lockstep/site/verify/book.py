@@ -13,6 +13,7 @@ from urllib.parse import urldefrag, urljoin
 from bs4 import BeautifulSoup, Tag
 
 from lockstep.practice.figures import ROOT
+from lockstep.site.build.frame import depth_of
 from lockstep.site.pages import llms
 from lockstep.site.pages.snippets import site_config
 from lockstep.site.verify.pdf import printed, tab
@@ -33,8 +34,7 @@ def cores() -> list[str]:
         uri.removesuffix("index.md")
         for _, pages in llms.sections(config.nav)
         for _, uri in pages
-        if (docs / uri).with_name("in-depth.md").exists()
-        and uri.endswith("/index.md")
+        if (depth := depth_of(uri)) and (docs / depth).exists()
     ]
 
 
