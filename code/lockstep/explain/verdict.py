@@ -215,9 +215,12 @@ class _Judge:
 
     def at(self, event):  # type: ignore[no-untyped-def]
         """Return an event's time in seconds, or None."""
-        if not event.time:
-            return None
-        year, seconds = event.time
+        return self.seconds(event.time) if event.time else None
+
+    def seconds(self, time: tuple) -> float:
+        """Return a time in seconds, with 366 days to each year, which keeps
+        the order."""
+        year, seconds = time
         return (year or self.year) * 366 * 86400.0 + seconds
 
     def verdict(self) -> dict:
@@ -515,15 +518,8 @@ class _Judge:
         found["node"] = min(nodes) if len(nodes) == 1 else ""
         found["title"] = "logged something else last, and then the job hung"
         found["evidence"] = [
-            {
-                "file": self.scan.files[last[rank]["file"]],
-                "line": last[rank]["line"],
-                "text": last[rank]["text"],
-                "time": clock(last[rank]["time"][1])
-                if last[rank]["time"]
-                else "",
-            }
-            for rank in (ranks[0], usual[0])
+            self.cited(one["file"], one["line"], one["text"], one["time"])
+            for one in (last[ranks[0]], last[usual[0]])
         ] + found["evidence"]
         others = f"{len(usual)} other ranks ended with an equal line"
         return self.finished(found, "medium", f"{others}, and {hung}")
@@ -537,7 +533,7 @@ class _Judge:
         told = [e for e in self.scan.events if e.layer == "scheduler"]
         at = min([self.at(e) for e in told if self.at(e) is not None])
         ends = [
-            ((one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1], n)
+            (self.seconds(one["time"]), n)
             for n, one in enumerate(self.scan.last)
             if one["time"]
         ]
@@ -617,13 +613,7 @@ class _Judge:
         ]
         found["causes"] = []
         found["evidence"] = [
-            {
-                "file": self.scan.files[places[one][0]],
-                "line": places[one][1],
-                "text": places[one][2],
-                "time": "",
-            }
-            for one in named
+            self.cited(*places[one][:3]) for one in named
         ] + found["evidence"]
         why = "the agents print different endpoints, and they never met"
         return self.finished(found, "medium", why)
@@ -857,7 +847,7 @@ class _Judge:
         """Return the log that ends clearly before all others, and by how many
         seconds; or None."""
         ends = [
-            ((one["time"][0] or self.year) * 366 * 86400.0 + one["time"][1], n)
+            (self.seconds(one["time"]), n)
             for n, one in enumerate(self.scan.ends)
         ]
         if len(ends) < 2:
@@ -923,12 +913,16 @@ class _Judge:
         return found
 
     def shown(self, event) -> dict:  # type: ignore[no-untyped-def]
-        """Return where a line stands."""
+        """Return where an event's line stands."""
+        return self.cited(event.file, event.line, event.text, event.time)
+
+    def cited(self, file, line, text, time=None) -> dict:  # type: ignore[no-untyped-def]
+        """Return a line as evidence; `file` is its number in the scan."""
         return {
-            "file": self.scan.files[event.file],
-            "line": event.line,
-            "text": event.text,
-            "time": clock(event.time[1]) if event.time else "",
+            "file": self.scan.files[file],
+            "line": line,
+            "text": text,
+            "time": clock(time[1]) if time else "",
         }
 
     def echoes(self, found: dict) -> list:
