@@ -352,25 +352,21 @@ def layout(given: dict) -> dict:
     s["shard"] = shards(s)
     s.update(forwards(s))
     s.update(sent_as(s))
-    s = derive(s, MEMORY)
-    s = derive(s, ADAPTERS + FROZEN if s["lora_rank"] else TRAINED)
-    s = communication(s)
+    trained = ADAPTERS + FROZEN if s["lora_rank"] else TRAINED
+    s = communication(derive(s, MEMORY + trained))
     for name in HOSTED[s["offload"]]:
         s[name] = 0
-    s = pipeline(dict(s, stages=s["pp"]))
-    kept = s["recompute"]
-    if kept == "selective":
-        kept = s["kernels"]
-    s = derive(s, [KEPT[kept]])
-    if s["recompute_share"] < 1:
-        s = derive(s, [SOME_LAYERS])
-    if s["offload_layers"]:
-        s = derive(s, [OFFLOADED])
+    s["stages"] = s["pp"]
+    s = pipeline(s)
     s["last_in_flight"] = last_in_flight(s)
     s["bytes_logit"] = LOSSES[s["loss"]]
-    s = derive(s, SUM)
-    s = derive(s, per_token(s))
-    s = timed(s)
+    selective = s["recompute"] == "selective"
+    kept = [KEPT[s["kernels"] if selective else s["recompute"]]]
+    if s["recompute_share"] < 1:
+        kept.append(SOME_LAYERS)
+    if s["offload_layers"]:
+        kept.append(OFFLOADED)
+    s = timed(derive(s, kept + SUM + per_token(s)))
     return costs(s) if "step_seconds" in s else s
 
 

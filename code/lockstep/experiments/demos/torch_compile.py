@@ -95,10 +95,15 @@ def read(x: Tensor) -> Tensor:
 def fresh(**config: Any) -> Iterator[Log]:
     """Nothing compiled before, with these settings of Dynamo."""
     torch._dynamo.reset()
-    logging.getLogger("torch._dynamo").setLevel(logging.ERROR)
-    with torch._dynamo.config.patch(**config):
-        yield Log()
-    torch._dynamo.reset()
+    logger = logging.getLogger("torch._dynamo")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with torch._dynamo.config.patch(**config):
+            yield Log()
+    finally:
+        logger.setLevel(level)
+        torch._dynamo.reset()
 
 
 def captured(function: Callable[[Tensor], Tensor], *inputs: Tensor) -> int:

@@ -69,10 +69,13 @@ def compiled(
         return run
 
     torch._dynamo.reset()
-    logging.getLogger("torch._dynamo").setLevel(logging.ERROR)
+    logger = logging.getLogger("torch._dynamo")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     quick = torch.compile(module, backend=backend, **how)
     for call in range(CALLS):
         quick(torch.ones(length(call), 8))
+    logger.setLevel(level)
     return graphs, len(ran)
 
 

@@ -1,14 +1,11 @@
 """The frame of the pages: where each stands in the navigation, which pages come
 before and after it, and how long it takes to read.
 
-A chapter is a folder: its `index.md` is the core, and the `in-depth*.md` next
-to it hold the depth. Readers walk from core to core; the depth is a side door.
+Readers walk from core to core; the depth is a side door.
 """
 
 from __future__ import annotations
 
-import posixpath
-import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -17,10 +14,10 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
+from lockstep.site.pages.chapters import core_of, depth_of
 from lockstep.site.pages.generated import Groups
 
 WORDS_PER_MINUTE = 220
-_DEPTH = re.compile(r"(?P<folder>.+)/in-depth[\w-]*\.md")
 _NOT_READ = "pre, details, figure, svg, .highlight, [hidden]"
 
 
@@ -48,14 +45,14 @@ def place(nav: Navigation, made: Groups, files: Files) -> None:
 
 def walk(nav: Navigation) -> None:
     """Lead from core to core, and from a depth back to its core and on."""
-    order = [page for page in nav.pages if not _core_of(page)]
+    order = [page for page in nav.pages if not core_of(page.file.src_uri)]
     for page in order:
         page.previous_page = page.next_page = None
     for before, after in pairwise(order):
         before.next_page, after.previous_page = after, before
     cores = {page.file.src_uri: page for page in order}
     for page in nav.pages:
-        if core := cores.get(_core_of(page)):
+        if core := cores.get(core_of(page.file.src_uri)):
             page.previous_page, page.next_page = core, core.next_page
 
 
@@ -72,23 +69,12 @@ def opened(html: str, page: Page, files: Files) -> str:
     return html.replace("</h1>", f"</h1>\n{line}", 1)
 
 
-def depth_of(uri: str) -> str:
-    """Return the place of the depth behind a core; nothing for other pages."""
-    folder, name = posixpath.split(uri)
-    return f"{folder}/in-depth.md" if name == "index.md" else ""
-
-
 def words(html: str) -> int:
     """Count the running words of a page: no code, folds or pictures."""
     text = BeautifulSoup(html, "html.parser")
     for part in text.select(_NOT_READ):
         part.extract()
     return len(text.get_text(" ").split())
-
-
-def _core_of(page: Page) -> str:
-    found = _DEPTH.fullmatch(page.file.src_uri)
-    return f"{found['folder']}/index.md" if found else ""
 
 
 def _page(files: Files, uri: str) -> Page:

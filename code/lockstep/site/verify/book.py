@@ -13,8 +13,8 @@ from urllib.parse import urldefrag, urljoin
 from bs4 import BeautifulSoup, Tag
 
 from lockstep.practice.figures import ROOT
-from lockstep.site.build.frame import depth_of
 from lockstep.site.pages import llms
+from lockstep.site.pages.chapters import depth_of
 from lockstep.site.pages.snippets import site_config
 from lockstep.site.verify.pdf import printed, tab
 
