@@ -36,7 +36,7 @@ from lockstep.explore import page as explore_page
 from lockstep.explore import planner_page
 from lockstep.practice import estimates
 from lockstep.practice.figures import ENVIRONMENT, computed
-from lockstep.site.build import frame
+from lockstep.site.build import frame, preview
 from lockstep.site.build.build_cache import (
     KeptNavigation,
     Store,
@@ -144,6 +144,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         _publish(files, config, f"assets/ts-fsrs/{path.name}", path)
     for path in sorted(timeline.FOLDER.glob("*.json")):
         _publish(files, config, f"performance/traces/{path.name}", path)
+    files.append(File.generated(config, preview.URI, content=preview.png()))
     bundle = "assets/python-files.json"
     files.append(File.generated(config, bundle, content=dumps(in_browser())))
     bundle = "assets/messages.json"
