@@ -15,6 +15,7 @@ from playwright.sync_api import (
     Locator,
     Page,
     Request,
+    ViewportSize,
     expect,
     sync_playwright,
 )
@@ -585,7 +586,7 @@ def test_the_planner_answers_as_somebody_types(
         given: dict[str, Any] = {"params": 7.5e9, "dp": 64, "zero_stage": 1}
         planner_says(page, "memory", **given)
         shown = page.locator(".planner-shown")
-        ranks = shown.get_by_label("dp", exact=True)
+        ranks = shown.get_by_label("data parallel")
         ranks.fill("48")
         planner_says(page, "memory", **given | {"dp": 48})
         asked = page.url
@@ -599,6 +600,25 @@ def test_the_planner_answers_as_somebody_types(
         page.reload()
         planner_says(page, "memory", **given | {"dp": 48})
         visit.assert_clean("planner")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_the_planner_shows_its_verdict_first(
+    browser: Browser, site: Site, width: int, height: int
+) -> None:
+    """The verdict is on the first screen, and stays there as the last input
+    comes into view."""
+    size: ViewportSize = {"width": width, "height": height}
+    with Visit(browser, site, viewport=size) as visit:
+        page = visit.open("planner/")
+        shown = page.locator(".planner-shown")
+        verdict = shown.locator(".planner-verdict")
+        for _ in range(2):
+            box = verdict.bounding_box()
+            assert box
+            assert box["y"] > 0
+            assert box["y"] + box["height"] < height
+            shown.get_by_label("tokens in all").scroll_into_view_if_needed()
 
 
 def test_the_planner_is_used_by_keyboard(browser: Browser, site: Site) -> None:
@@ -626,7 +646,7 @@ def test_the_planner_is_used_by_keyboard(browser: Browser, site: Site) -> None:
         page.locator("#run-bubble_seconds a", has_text="overhead").focus()
         page.keyboard.press("Enter")
         expect(bubble).to_be_in_viewport()
-        shown.get_by_label("gpus", exact=True).fill("256")
+        shown.get_by_label("GPUs", exact=True).fill("256")
         planner_says(page, "run", **example | {"gpus": 256})
         expect(step).to_be_visible()  # what was unfolded stays so
 

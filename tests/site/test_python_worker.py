@@ -77,8 +77,8 @@ def test_the_planner_answers_after_a_question_that_has_no_answer(
         refused = page.locator(".planner-shown").get_by_role("alert")
         expect(refused).to_contain_text("--gpu-mtbf-hours is 1e308; it must be")
         shown = page.locator(".planner-shown")
-        shown.get_by_label("gpu mtbf hours").fill("50000")
-        shown.get_by_label("save seconds", exact=True).fill("60")
+        shown.get_by_label("hours between").fill("50000")
+        shown.get_by_label("seconds that a save").fill("60")
         given = {"gpus": 8192, "gpu_mtbf_hours": 50000, "save_seconds": 60}
         planner_says(page, "goodput", **given, restart_seconds=64)
 
@@ -156,7 +156,7 @@ def test_python_that_died_or_did_not_come_is_started_again(
         page = visit.open("planner/")
         assert "Python does not run here" in ask(page, *sound)["why"]
         shown = page.locator(".planner-shown")
-        gpus = shown.get_by_label("gpus", exact=True)
+        gpus = shown.get_by_label("GPUs", exact=True)
         gpus.fill("256")
         expect(shown.get_by_role("alert")).to_contain_text("try again")
         down = False

@@ -179,6 +179,8 @@ def show(found: dict[str, Any], keys: tuple[str, ...], how: Output) -> None:
     table.add_column(justify="right")
     table.add_column()
     for key, one in asked.items():
+        if one == "":  # as `outside`, where nothing is
+            continue
         said, interval = str(one).lower(), ""
         if isinstance(one, Figure):
             said = quantity(one.value, one.formula.unit)

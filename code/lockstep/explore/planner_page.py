@@ -105,6 +105,25 @@ LABELS = {
     "exposed": "waiting for communication",
     "hidden": "communication that hides",
 }
+# What inputs are called; others are called as at the command line.
+NAMES = {
+    "preset": "model",
+    "gpus": "GPUs",
+    "sequence": "tokens in a sequence",
+    "global_batch": "sequences in a batch",
+    "micro_batch": "micro-batch",
+    "tp": "tensor parallel (tp)",
+    "cp": "context parallel (cp)",
+    "pp": "pipeline stages (pp)",
+    "ep": "expert parallel (ep)",
+    "dp": "data parallel (dp)",
+    "zero_stage": "ZeRO stage",
+    "recompute": "recompute activations",
+    "tokens": "tokens in all",
+    "gpu_mtbf_hours": "hours between a GPU's failures",
+    "save_seconds": "seconds that a save stops the job",
+    "restart_seconds": "seconds to restart",
+}
 STEP = (
     "compute_seconds",
     "bubble_seconds",
@@ -165,7 +184,7 @@ def control(question: str, key: str, default: object, given: dict) -> str:
     value = given.get(key, default)
     told = f'name="{key}" title="{escaped(about(question, key))}"'
     told += f' aria-describedby="{question}-help"'
-    label = key.replace("_", " ")
+    label = NAMES.get(key, key.replace("_", " "))
     if isinstance(default, bool):
         checked = " checked" if value else ""
         box = f'<input type="checkbox" {told}{checked}>'

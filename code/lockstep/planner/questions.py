@@ -409,23 +409,18 @@ QUESTIONS = {
         "One layout: memory of the fullest rank, bytes sent, the step's time.",
         MODEL + CLUSTER + LAYOUT + STATE + COST,
         lay_out,
-        ("verdict", "remedy", "recompute", "dp", "microbatches")
-        + HELD
-        + ("activations_bytes", "logits_bytes", "buffers_bytes")
-        + (
-            "system_bytes",
-            "total_bytes",
-            "data_bytes",
-            "tensor_bytes",
-            "context_bytes",
-        )
-        + ("expert_bytes", "pipeline_bytes", "compute_seconds")
-        + ("bubble_seconds", "exposed_seconds", "step_seconds")
-        + ("optimizer_seconds", "straggler_seconds")
-        + ("tokens_per_second", "tokens_per_second_gpu", "flops_gpu")
-        + ("mfu", "mfu_causal", "hfu")
+        ("verdict", "remedy")
         + COSTS
-        + ("kind", "width", "dominant", "outside", "precision", "kernels"),
+        + ("step_seconds", "tokens_per_second", "tokens_per_second_gpu")
+        + ("flops_gpu", "mfu", "mfu_causal", "hfu", "dominant", "outside")
+        + ("total_bytes",)
+        + HELD
+        + ("activations_bytes", "logits_bytes", "buffers_bytes", "system_bytes")
+        + ("compute_seconds", "bubble_seconds", "exposed_seconds")
+        + ("optimizer_seconds", "straggler_seconds", "data_bytes")
+        + ("tensor_bytes", "context_bytes", "expert_bytes", "pipeline_bytes")
+        + ("recompute", "dp", "microbatches", "kind", "width", "precision")
+        + ("kernels",),
     ),
     "goodput": Question(
         "The share of time that goes into work which is kept.",
