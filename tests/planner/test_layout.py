@@ -13,13 +13,14 @@ from lockstep.planner.hardware import HARDWARE
 from lockstep.planner.layout import layout
 from lockstep.planner.models import params, shape
 from lockstep.planner.presets import preset
+from lockstep.planner.questions import QUESTIONS, cluster_of, complete
 from lockstep.planner.search import (
-    candidates,
     command,
     costs,
     decides,
     front,
     search,
+    splits,
 )
 
 LLAMA = shape(preset("llama3-8b"))
@@ -349,14 +350,55 @@ def test_every_layout_fits_or_has_a_reason(
     searched: tuple[list[Any], list[Any]],
 ) -> None:
     fit, refused = searched
-    asked = candidates(RUN | {"gpus": 16})
-    assert len(fit) + len(refused) == len(asked)
+    asked = [choice for choice, _ in fit + refused]
+    assert len(asked) == 9 * len(splits(RUN | {"gpus": 16}, narrow=False))
     assert {choice["recompute"] for choice in asked} == {*RECOMPUTE}
     most = 80e9 / WIDTHS["memory"][0]
     assert all(found["total_bytes"].value <= most for _, found in fit)
     assert all(why for _, why in refused)
     assert any(", up to " in why for _, why in refused)
     assert any("a multiple of dp x micro-batch" in why for _, why in refused)
+
+
+def test_a_layout_that_was_not_computed_would_not_fit() -> None:
+    """What a smaller layout's memory decides, the layout's own memory
+    decides too."""
+    given = RUN | {"gpus": 16, "global_batch": 32, "memory": 30e9}
+    most = given["memory"] / WIDTHS["memory"][0]
+    skipped = [
+        choice for choice, why in search(given)[1] if why.startswith("with ")
+    ]
+    computed = 0
+    for choice in skipped:
+        parallel = int(choice["tp"] > 1)
+        try:
+            found = layout(given | choice | {"sequence_parallel": parallel})
+        except PlanError:  # refused for one more reason
+            continue
+        assert found["total_bytes"].value > most, choice
+        computed += 1
+    assert computed > 100
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "batch"),
+    [("llama3-8b", 8, 64), ("llama3-70b", 64, 128), ("llama3-70b", 512, 1024)],
+)
+def test_a_narrow_search_finds_the_fastest(
+    name: str, gpus: int, batch: int
+) -> None:
+    given = {"preset": name, "gpus": gpus, "sequence": 8192}
+    given = cluster_of(
+        complete(
+            "search",
+            QUESTIONS["search"].inputs,
+            given | {"global_batch": batch},
+        )
+    )
+    fit, refused = search(given)
+    narrow, fewer = search(given, narrow=True)
+    assert narrow[0][0] == fit[0][0]
+    assert len(narrow) + len(fewer) < 0.7 * (len(fit) + len(refused))
 
 
 def test_layouts_that_may_fit_are_added_if_asked(

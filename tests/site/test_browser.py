@@ -621,6 +621,24 @@ def test_the_planner_shows_its_verdict_first(
             shown.get_by_label("tokens in all").scroll_into_view_if_needed()
 
 
+def test_the_planner_searches_and_opens_a_layout(
+    browser: Browser, site: Site
+) -> None:
+    """A row of the search leads to that layout, asked for."""
+    with Visit(browser, site) as visit:
+        page = visit.open("planner/")
+        page.get_by_label("Ask for").select_option("search")
+        given = dict(planner.EXAMPLES[1][2]) | {"gpus": 64}
+        shown = page.locator(".planner-shown")
+        shown.get_by_label("GPUs", exact=True).fill("64")
+        planner_says(page, "search", **given)
+        row = shown.locator("tbody tr").first
+        step = row.locator("td").nth(1).inner_text()
+        row.locator("a").click()
+        answer = page.locator("[data-ask=run] .planner-answer")
+        expect(answer).to_contain_text(f"One step: {step}")
+
+
 def test_the_planner_is_used_by_keyboard(browser: Browser, site: Site) -> None:
     with Visit(browser, site) as visit:
         page = visit.open("planner/")

@@ -20,10 +20,7 @@ from lockstep.planner.figures import (
 )
 from lockstep.planner.questions import (
     CHOICES,
-    CLUSTER,
-    MODEL,
     QUESTIONS,
-    STATE,
     about,
     cluster_of,
 )
@@ -209,11 +206,9 @@ def explain(console: Console, asked: dict[str, Any]) -> None:
 
 
 COMMANDS = {name: question(name) for name in QUESTIONS}
+SEARCH = QUESTIONS["search"]
 COMMANDS["search"] = described(
-    searching,
-    "search",
-    "All layouts that fit, the fastest first.",
-    inputs=[*MODEL, *CLUSTER, *STATE],
+    searching, "search", SEARCH.says, inputs=SEARCH.inputs
 )
 
 

@@ -6,6 +6,7 @@ reader's browser, in MicroPython, all that is asked later.
 
 import json
 
+from lockstep.explore import found_layouts
 from lockstep.explore.svg import escaped
 from lockstep.planner.figures import (
     LARGEST,
@@ -36,6 +37,12 @@ EXAMPLES: list = [
         + [("pp", 4), ("ep", 1), ("zero_stage", 1), ("micro_batch", 1)]
         + [("recompute", "full"), ("sequence_parallel", True)]
         + [("tokens", 15e12)],
+    ),
+    (
+        "search",
+        "All layouts",
+        [("preset", "llama3-70b"), ("gpus", 512), ("hardware", "h100")]
+        + [("sequence", 8192), ("global_batch", 1024)],
     ),
     (
         "memory",
@@ -280,6 +287,8 @@ def written(name: str, given: dict) -> str:
             steps += [s for s in found[key].steps() if s not in steps]
     others = [step for step in steps if step.formula.name not in keys]
     said = headline + drawn(found)
+    if "fit" in found:
+        said += found_layouts.written(found, lambda c: address(given, c))
     for key in keys:
         said += row(name, key, found[key], interval(found, key))
     if others:
@@ -290,6 +299,15 @@ def written(name: str, given: dict) -> str:
         said += "".join(row(name, one.formula.name, one) for one in others)
         said += "</details>"
     return said + f"<pre><code>{escaped(command(name, given))}</code></pre>"
+
+
+def address(given: dict, choice: dict) -> str:
+    """A link to one of the layouts that a search found."""
+    one = dict(given)
+    one.update(choice)
+    one["sequence_parallel"] = choice["tp"] > 1
+    pairs = [f"{key}={text}" for key, text in query("run", one)]
+    return "?" + "&".join(pairs)
 
 
 def refused(why: str) -> str:

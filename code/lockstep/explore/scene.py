@@ -59,6 +59,7 @@ KINDS = {
     "recompute": "computing again",
     "exposed": "communication that nothing hides",
     "fits": "a layout that fits",
+    "front": "a layout that no other beats in both",
     "overfull": "a layout too large",
     "moving": "a hop at work",
     "slowest": "the hop that limits",

@@ -8,7 +8,7 @@ from .activations import activations
 from .collectives import ALGORITHMS, BUS, collective
 from .communication import CONTEXT, DEFAULTS
 from .constants import VALUES
-from .figures import PlanError, flag, one_of
+from .figures import PlanError, decimal, flag, one_of
 from .flops import RECOMPUTE, flops
 from .goodput import goodput
 from .hardware import HARDWARE, RATES
@@ -19,6 +19,7 @@ from .models import SHAPE, params
 from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
 from .pipeline import SCHEDULES, pipeline
 from .presets import PRESETS, preset
+from .search import numbers, search
 from .seconds import KERNELS, PRECISIONS
 
 HELP = {
@@ -337,6 +338,22 @@ def lay_out(given: dict) -> dict:
     return judged(cluster_of(given))
 
 
+def find(given: dict) -> dict:
+    """The layouts that fit, from a narrow search, and a verdict."""
+    cluster = cluster_of(given)
+    fit, refused = search(cluster, narrow=True, keep=numbers)
+    if not fit:
+        choice, why = refused[0]
+        said = " ".join(f"{name}={choice[name]}" for name in choice)
+        raise PlanError(f"no layout fits; the first, {said}: {why}")
+    step = fit[0][1]["step_seconds"]
+    return {
+        "verdict": f"{len(fit)} layouts fit; the fastest takes"
+        f" {decimal(step, 's')} a step",
+        "fit": fit,
+    }
+
+
 PARAMS = "embedding", "attention", "mlp", "norm", "total", "active"
 HELD = "parameters_bytes", "gradients_bytes", "optimizer_bytes"
 COSTS = "days", "gpu_hours", "cost", "energy"
@@ -421,6 +438,12 @@ QUESTIONS = {
         + ("tensor_bytes", "context_bytes", "expert_bytes", "pipeline_bytes")
         + ("recompute", "dp", "microbatches", "kind", "width", "precision")
         + ("kernels",),
+    ),
+    "search": Question(
+        "All layouts that fit, the fastest first.",
+        MODEL + CLUSTER + STATE,
+        find,
+        ("verdict",),
     ),
     "goodput": Question(
         "The share of time that goes into work which is kept.",

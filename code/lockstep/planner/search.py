@@ -3,6 +3,7 @@
 from .constants import WIDTHS
 from .figures import PlanError, above, decimal, plain, quantity
 from .layout import layout
+from .models import params
 
 
 def powers(most: int) -> list:
@@ -13,13 +14,16 @@ def powers(most: int) -> list:
     return found
 
 
-def candidates(given: dict) -> list:
-    """Every combination worth asking for: splits by powers of two, tensor
-    parallelism within a node, and each way to recompute. At the whiteboard a
-    layer recomputes nothing or all."""
-    recompute = ["none", "selective", "full"]
-    if given.get("whiteboard"):
-        del recompute[1]
+MICRO_BATCHES = 1, 2, 4
+NARROW = 1, 2
+SHORTEST = 1024  # tokens that a rank keeps of a sequence, in a narrow search
+
+
+def splits(given: dict, narrow: bool) -> list:
+    """Every split worth asking for: by powers of two, with tensor parallelism
+    within a node. A narrow search leaves out what rarely wins: ZeRO 0 where
+    ZeRO 1 sends as much and holds less, ZeRO 3 under a pipeline, which gathers
+    for every micro-batch, and sequences in very short pieces."""
     gpus, node = given["gpus"], given.get("gpus_per_node", 8)
     experts = given.get("experts", 0)
     found: list = [{}]
@@ -29,61 +33,111 @@ def candidates(given: dict) -> list:
         ("pp", powers(min(gpus, given["layers"]))),
         ("ep", powers(experts) if experts else [1]),
         ("zero_stage", [0, 1, 2, 3]),
-        ("recompute", recompute),
-        ("micro_batch", [1, 2, 4]),
     ):
         found = [dict(one, **{name: c}) for one in found for c in choices]
-    return [one for one in found if one["tp"] * one["cp"] * one["pp"] <= gpus]
+    found = [one for one in found if one["tp"] * one["cp"] * one["pp"] <= gpus]
+    return [one for one in found if not narrow or likely(one, given)]
 
 
-def search(given: dict, may_fit: bool = False) -> tuple:
+def likely(split: dict, given: dict) -> bool:
+    """Whether a narrow search asks for it."""
+    stage, pp, cp = split["zero_stage"], split["pp"], split["cp"]
+    if cp > 1 and given["sequence"] // cp < SHORTEST:
+        return False
+    if stage == 0:
+        return split["tp"] * cp * pp == given["gpus"]
+    return stage < 3 or pp == 1
+
+
+def whole(found: dict) -> dict:
+    """All figures of a layout, with what they came from."""
+    return found
+
+
+def numbers(found: dict) -> dict:
+    """What ranks a layout, in numbers: a browser's Python has little memory for
+    a thousand layouts."""
+    kept = {key: plain(found[key]) for key in ("total_bytes", "mfu", "memory")}
+    for key in ("step_seconds",) + tuple(key for key, _ in PARTS):
+        kept[key] = plain(found[key])
+    return kept
+
+
+def search(  # type: ignore[no-untyped-def]
+    given: dict, may_fit: bool = False, narrow: bool = False, keep=whole
+) -> tuple:
     """(layouts that fit, the fastest first; refusals). A layout is its
-    choices and its figures; a refusal its choices and why not. `given` is
-    what `layout` takes, without the choices, and memory: bytes of one GPU.
+    choices and what `keep` leaves of its figures; a refusal its choices and
+    why not. `given` is what `layout` takes, without the choices, and memory:
+    bytes of one GPU.
 
     A layout fits if the upper end of its interval of memory does, and with
-    `may_fit` if the lower end does. The whiteboard has no interval.
+    `may_fit` if the lower end does. The whiteboard has no interval, and its
+    layers recompute nothing or all. If a layout holds too much, those that
+    hold at least as much aren't computed: more sequences in a micro-batch, and
+    less recomputing.
     """
     above("memory", given["memory"])
-    width = 1 if given.get("whiteboard") else WIDTHS["memory"][0]
+    board = given.get("whiteboard")
+    width = 1 if board else WIDTHS["memory"][0]
     if may_fit:
         width = 1 / width
+    shape = params(given)
     fit: list = []
     refused: list = []
-    for choice in candidates(given):
-        asked = dict(given)
-        asked.update(choice)
-        # Sequence parallelism costs nothing where tensors are split.
-        asked["sequence_parallel"] = int(choice["tp"] > 1)
-        try:
-            found = layout(asked)
-        except PlanError as error:
-            refused.append((choice, str(error)))
-            continue
-        needed = found["total_bytes"].value
-        if needed * width > given["memory"]:
-            said = f"it needs {quantity(needed, 'B')}"
-            if width != 1:
-                bound = "at least" if may_fit else "up to"
-                said += f", {bound} {decimal(needed * width, 'B')},"
-            limit = quantity(given["memory"], "B")
-            refused.append((choice, f"{said} of {limit}"))
-        else:
-            fit.append((choice, found))
+    for split in splits(given, narrow):
+        overfull, already = float("inf"), ""  # from this micro-batch on
+        for recompute in ("full", "none") if board else LEAST_FIRST:
+            for micro in NARROW if narrow else MICRO_BATCHES:
+                choice = dict(split, recompute=recompute, micro_batch=micro)
+                if micro >= overfull:
+                    refused.append((choice, already))
+                    continue
+                asked = dict(shape)
+                asked.update(choice)
+                # Sequence parallelism costs nothing where tensors are split.
+                asked["sequence_parallel"] = int(split["tp"] > 1)
+                try:
+                    found = layout(asked)
+                except PlanError as error:
+                    refused.append((choice, str(error)))
+                    continue
+                needed = found["total_bytes"].value
+                if needed * width <= given["memory"]:
+                    fit.append((choice, keep(found)))
+                    continue
+                why = too_large(needed, width, given["memory"])
+                refused.append((choice, why))
+                overfull = micro
+                already = f"with {recompute} recompute and micro-batch {micro},"
+                already += f" {why}"
     fit.sort(key=rank)
     return fit, refused
+
+
+LEAST_FIRST = "full", "selective", "none"
+
+
+def too_large(needed: float, width: float, memory: float) -> str:
+    """Why a layout that needs so many bytes does not fit."""
+    said = f"it needs {quantity(needed, 'B')}"
+    if width != 1:
+        bound = "at least" if width < 1 else "up to"
+        said += f", {bound} {decimal(needed * width, 'B')},"
+    return f"{said} of {quantity(memory, 'B')}"
 
 
 def front(fit: list) -> list:
     """Layouts that none beats in both the step's time and memory, the fastest
     first: the Pareto front."""
     found: list = []
-    least = float("inf")
-    for one in sorted(fit, key=costs):
-        needed = plain(one[1]["total_bytes"])
-        if needed < least:
+    for one in fit:  # the fastest first, as `search` leaves them
+        step, needed = costs(one)
+        last = costs(found[-1]) if found else (0, float("inf"))
+        if needed < last[1]:
+            if step == last[0]:
+                found.pop()
             found.append(one)
-            least = needed
     return found
 
 
@@ -114,7 +168,7 @@ def rank(one: tuple) -> tuple:
     """By the step's time; of two alike, the one with fewer splits."""
     choice, found = one
     splits = choice["tp"] * choice["cp"] * choice["pp"] * choice["ep"]
-    return found["step_seconds"].value, splits, choice["zero_stage"]
+    return plain(found["step_seconds"]), splits, choice["zero_stage"]
 
 
 # Flags of Megatron-LM's pretrain_gpt.py, which has all of these splits.
