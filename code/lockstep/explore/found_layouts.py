@@ -50,7 +50,7 @@ def drawn(fit: list, best: list, limit: float) -> str:
                 dots.append((step, layout["total_bytes"], kind))
     words = decimal(limit, "B")
     panel = Points(
-        "What a GPU holds, by the step's time", dots, limit, limit, words
+        "What a GPU holds, by the step's time", dots, 1.2 * limit, limit, words
     )
     told = f"{len(fit)} layouts fit, and no other beats {len(best)} of them."
     scene = Scene([panel], end, lambda at: decimal(at, "s"), [], told)
