@@ -20,8 +20,8 @@ SHORTEST = 1024  # tokens that a rank keeps of a sequence, in a narrow search
 
 
 def splits(given: dict, narrow: bool) -> list:
-    """Every split worth asking for: by powers of two, with tensor parallelism
-    within a node. A narrow search leaves out what rarely wins: ZeRO 0 where
+    """Return every split by powers of two, with tensor parallelism within a
+    node. A narrow search leaves out splits that rarely win: ZeRO 0 where
     ZeRO 1 sends as much and holds less, ZeRO 3 under a pipeline, which gathers
     for every micro-batch, and sequences in very short pieces."""
     gpus, node = given["gpus"], given.get("gpus_per_node", 8)
@@ -40,7 +40,7 @@ def splits(given: dict, narrow: bool) -> list:
 
 
 def likely(split: dict, given: dict) -> bool:
-    """Whether a narrow search asks for it."""
+    """Return whether a narrow search asks for the split."""
     stage, pp, cp = split["zero_stage"], split["pp"], split["cp"]
     if cp > 1 and given["sequence"] // cp < SHORTEST:
         return False
@@ -50,13 +50,13 @@ def likely(split: dict, given: dict) -> bool:
 
 
 def whole(found: dict) -> dict:
-    """All figures of a layout, with what they came from."""
+    """Return all figures of a layout, with their inputs."""
     return found
 
 
 def numbers(found: dict) -> dict:
-    """What ranks a layout, in numbers: a browser's Python has little memory for
-    a thousand layouts."""
+    """Return the numbers that rank a layout. A browser's Python has little
+    memory for a thousand layouts."""
     kept = {key: plain(found[key]) for key in ("total_bytes", "mfu", "memory")}
     for key in ("step_seconds",) + tuple(key for key, _ in PARTS):
         kept[key] = plain(found[key])
@@ -119,7 +119,7 @@ LEAST_FIRST = "full", "selective", "none"
 
 
 def too_large(needed: float, width: float, memory: float) -> str:
-    """Why a layout that needs so many bytes does not fit."""
+    """Say why a layout that needs so many bytes does not fit."""
     said = f"it needs {quantity(needed, 'B')}"
     if width != 1:
         bound = "at least" if width < 1 else "up to"
@@ -165,7 +165,7 @@ def decides(found: dict, best: dict) -> str:
 
 
 def rank(one: tuple) -> tuple:
-    """By the step's time; of two alike, the one with fewer splits."""
+    """Order by the step's time; in a tie, fewer splits come first."""
     choice, found = one
     splits = choice["tp"] * choice["cp"] * choice["pp"] * choice["ep"]
     return plain(found["step_seconds"]), splits, choice["zero_stage"]
