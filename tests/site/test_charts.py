@@ -321,6 +321,31 @@ def test_ddps_buckets_expose_less_than_one_bucket_or_many(width: int) -> None:
     assert ends == pytest.approx([24.9, 7.1, 15.9], abs=0.06)
 
 
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_fault_is_drawn_ten_minutes_before_the_reports(width: int) -> None:
+    """The kernel of node-7 logs the fault 2:05 after 03:00. Seven ranks start
+    to wait two seconds later and report ten minutes after that; rank 5 trains
+    until the fault and reports nothing."""
+    rows = {row[0]: row[1:] for row in table("first-fault")}
+    assert rows.pop("kernel") == ["node-7", "–", "Xid 79", "03:02:05"]
+    assert rows.pop("rank 5") == ["node-7", "03:02:05", "nothing", "–"]
+    assert len(rows) == 7
+    for node, stops, logs, at in rows.values():
+        assert node in {"node-6", "node-7"}
+        assert (logs, stops[:7], at[:7]) == ("a timeout", "03:02:0", "03:12:0")
+        assert stops >= "03:02:07"
+    svg = drawn(PICTURES["first-fault"](), width)
+    scale = Scale(upright(svg), [0, 2, 4, 6, 8, 10, 12])
+    begins: dict[int, list[float]] = {}
+    for path in svg.select("path[fill]"):
+        kind = int(str(path["fill"]).rpartition("fill-")[2].rstrip(")"))
+        begins.setdefault(kind, []).append(scale(numbers(path)[0]))
+    assert [len(begins[kind]) for kind in range(4)] == [8, 7, 7, 1]
+    assert begins[1] == pytest.approx([2.13] * 7, abs=0.02)
+    assert begins[2] == pytest.approx([12.13] * 7, abs=0.02)
+    assert begins[3] == pytest.approx([2.083], abs=0.01)
+
+
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
     """Three steps of four samples, dealt by turns; the last job has four ranks
     for one step and two from then on."""

@@ -22,6 +22,7 @@ from lockstep.planner.questions import ask
 from lockstep.site.pages import (
     data_pictures,
     ddp_pictures,
+    failure_pictures,
     memory_pictures,
     published_runs,
     sharding_pictures,
@@ -621,6 +622,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
         False,
     ),
     "benchmark": benchmark,
+    "first-fault": failure_pictures.first_fault,
     "fleets": fleets,
     "gpu-roofline": roofline,
     "gpu-peaks": peaks,
