@@ -26,6 +26,7 @@ from lockstep.site.pages import (
     memory_pictures,
     published_runs,
     sharding_pictures,
+    silent_pictures,
 )
 from lockstep.site.pages.charts import (
     Axis,
@@ -637,6 +638,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "predicted-memory": partial(published_runs.chart, "memory"),
     "sharding-state": sharding_pictures.state,
     "sharding-step": sharding_pictures.step,
+    "silent-spread": silent_pictures.spread,
 }
 
 
