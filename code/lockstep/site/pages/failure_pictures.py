@@ -14,7 +14,7 @@ REPORT = re.compile(rf"(\S+): \[rank(\d+)\].* {CLOCK} .* ran for (\d+) milli")
 KINDS = ["trains", "waits in a collective", "reports a timeout", "the fault"]
 TRAINS, WAITS, REPORTS, FAILS = range(len(KINDS))
 GPUS = 4  # of a node
-SHOWN = 0.12  # minutes that the mark of a moment is wide
+SHOWN = 0.35  # minutes that the mark of a moment is wide
 
 
 def minutes(hours: str, minute: str, seconds: str) -> float:
@@ -76,7 +76,7 @@ def first_fault() -> Chart:
             group.append(Lane(label, spans))
             rows.append([label, name, clock(start), "a timeout", clock(at)])
     silent = GPUS * len(nodes) - len(reports)
-    axis = Axis("minutes after 03:00", [*range(0, 13, 2)])
+    axis = Axis("minutes after 03:00", [*range(14)])
     return Chart(
         f"A GPU of {node} fails at {clock(failed)}. {len(reports)} of"
         f" {GPUS * len(nodes)} ranks report a timeout, ten minutes later",

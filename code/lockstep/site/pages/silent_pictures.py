@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lockstep.explore.svg import long
+from lockstep.explore.svg import long, place
 from lockstep.site.pages.charts import LINE, Canvas, Chart
 
 RANKS, SICK = 4, 2
@@ -13,8 +13,8 @@ WEIGHT = 100  # before the step
 GRADIENTS = [rank + 1 for rank in range(RANKS)]  # of each rank's samples
 FLIP = 64  # the bit that a sick rank flips
 KINDS = ["right", "wrong"]
-RIGHT, WRONG = 4, 3  # colors
-TALL, GAP = 20, 4
+RIGHT, WRONG = 0, 1  # colors
+TALL, GAP = 17, 4
 Rows = list[tuple[str, list[int]]]
 
 
@@ -120,11 +120,13 @@ def spread() -> Chart:
 
 
 def cell(canvas: Canvas, at: float, wide: float, wrong: bool) -> None:
-    """Draw a number's cell: plain if it's right, and hatched if it's wrong."""
+    """Draw a number's cell: outlined if it's right, hatched if it's wrong."""
     if wrong:
         canvas.box(at, canvas.y, wide, TALL, f"fill-{WRONG}")
-    else:
-        canvas.plain(at, canvas.y, wide, TALL, RIGHT)
+        return
+    left, top = place(at + 1), place(canvas.y + 1)
+    d = f"M{left} {top}h{place(wide - 2)}v{TALL - 2}H{left}z"
+    canvas.path(d, f"chart-line chart-stroke-{RIGHT}")
 
 
 def sample(canvas: Canvas, kind: int, at: float, middle: float) -> None:
@@ -147,15 +149,14 @@ def draw(canvas: Canvas) -> None:
             middle = left + (column + 0.5) * wide
             canvas.text(middle, canvas.y - 4, name, "middle")
         for (name, row), (_, right) in zip(rows, whole, strict=True):
-            canvas.text(2, canvas.y + 14, name)
+            low = canvas.y + 13
+            canvas.text(2, low, name)
             for column, value in enumerate(row):
                 at = left + column * wide
                 cell(canvas, at, wide - GAP, value != right[column])
                 at += (wide - GAP) / 2
-                canvas.text(
-                    at, canvas.y + 14, f"{value}", "middle", kind="halo"
-                )
+                canvas.text(at, low, f"{value}", "middle", kind="halo")
             canvas.y += TALL + 2
         canvas.y += LINE
-        canvas.text(left, canvas.y - 4, f"→ {finding}")
-        canvas.y += 6
+        canvas.text(2, canvas.y - 4, f"→ {finding}")
+        canvas.y += 2
