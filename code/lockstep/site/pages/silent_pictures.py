@@ -91,8 +91,8 @@ def spread() -> Chart:
     """Draw what a flipped bit reaches, and what a comparison finds."""
     found = panels()
     return Chart(
-        f"A bit flips on rank {SICK}. Weight after the step ="
-        f" {WEIGHT} − sum of all gradients",
+        f"The bit that is worth {FLIP} flips on rank {SICK}. Each weight is"
+        f" {WEIGHT} − the sum of the gradients",
         "Three tables of four ranks, with right and wrong numbers. "
         + " ".join(
             f"{title}: {finding}." for title, (*_, finding) in found.items()
