@@ -310,6 +310,31 @@ def test_old_lines_of_a_kernel_are_not_the_cause(
         assert capsys.readouterr().out.startswith(f"First fault: {first}")
 
 
+def test_the_first_fault_is_within_a_step_of_the_wait(capsys: Out) -> None:
+    """Rank 0 logs a step every 8 s and reports first, at 03:12:07. Less its
+    wait of 600 s, that is 03:02:07: within a step of the kernel's line, which
+    `lockstep explain` names as the first fault."""
+    log = ROOT / "code/lockstep/experiments/demos/first_fault.log"
+    lines = log.read_text("utf-8").splitlines()
+    steps = [line.split()[3] for line in lines if " INFO step " in line]
+    assert [steps[0][:8], steps[1][:8]] == ["03:00:01", "03:00:09"]
+    fault = next(line for line in lines if " kernel: " in line)
+    report = next(line for line in lines if "milliseconds" in line)
+    waited = int(report.rpartition("ran for ")[2].split()[0]) / 1000
+    began = seconds(report.split()[2]) - waited
+    assert began == pytest.approx(seconds("03:02:07.384"), abs=0.01)
+    assert abs(began - seconds(fault.split()[2])) <= 8
+    assert main(["explain", str(log)]) == 0
+    verdict = capsys.readouterr().out.splitlines()[0]
+    assert verdict.startswith("First fault: node node-7: NVRM: Xid 79")
+
+
+def seconds(clock: str) -> float:
+    """Seconds since midnight."""
+    hours, minutes, rest = clock.split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(rest)
+
+
 def test_a_survived_exception_is_not_the_cause(
     tmp_path: Path, capsys: Out
 ) -> None:

@@ -60,7 +60,7 @@ SAMPLE = {
     "reference/glossary/",
     "reliability/errors/",
     "reliability/errors/unsupported-global-add-safe-globals/",
-    "reliability/silent-failures/",  # the most folds
+    "reliability/silent-failures/in-depth/",  # the most folds
 }
 DARK = {  # those of them with colors of their own
     "biotech/sequence-and-structure/",

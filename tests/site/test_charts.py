@@ -321,6 +321,63 @@ def test_ddps_buckets_expose_less_than_one_bucket_or_many(width: int) -> None:
     assert ends == pytest.approx([24.9, 7.1, 15.9], abs=0.06)
 
 
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_fault_is_drawn_ten_minutes_before_the_reports(width: int) -> None:
+    """The kernel of node-7 logs the fault 2:05 after 03:00. Seven ranks start
+    to wait two seconds later and report ten minutes after that; rank 5 trains
+    until the fault and reports nothing."""
+    rows = {row[0]: row[1:] for row in table("first-fault")}
+    assert rows.pop("kernel") == ["node-7", "–", "Xid 79", "03:02:05"]
+    assert rows.pop("rank 5") == ["node-7", "03:02:05", "nothing", "–"]
+    assert len(rows) == 7
+    for node, stops, logs, at in rows.values():
+        assert node in {"node-6", "node-7"}
+        assert (logs, stops[:7], at[:7]) == ("a timeout", "03:02:0", "03:12:0")
+        assert stops >= "03:02:07"
+    svg = drawn(PICTURES["first-fault"](), width)
+    scale = Scale(upright(svg), [*range(14)])
+    begins: dict[int, list[float]] = {}
+    for path in svg.select("path.chart-span"):
+        fill = str(path.get("fill", path["class"]))
+        kind = int(re.findall(r"fill-(\d)", fill)[0])
+        begins.setdefault(kind, []).append(scale(numbers(path)[0]))
+    assert [len(begins[kind]) for kind in range(4)] == [8, 7, 7, 1]
+    assert begins[1] == pytest.approx([2.13] * 7, abs=0.02)
+    assert begins[2] == pytest.approx([12.13] * 7, abs=0.02)
+    assert begins[3] == pytest.approx([2.083], abs=0.01)
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_flipped_bit_is_drawn_where_it_goes(width: int) -> None:
+    """A weight that flips is wrong on rank 2 alone. A gradient that flips
+    makes every rank's sum and weight wrong. Computed twice, the samples of
+    ranks 1 and 2 have two results, and rank 2 computed one of each."""
+    wrong: dict[str, list[int]] = {}
+    for case, _, _, count in table("silent-spread"):
+        wrong.setdefault(case, []).append(int(count))
+    assert [*wrong.values()] == [[0, 0, 1, 0], [2, 2, 3, 2], [0, 1, 1, 0]]
+    numbers_of = [row[2] for row in table("silent-spread")]
+    assert numbers_of[2] == "gradient 3, sum 10, weight 26"
+    assert numbers_of[5:7] == [
+        "gradient 2, sum 74, weight 26",
+        "gradient 67, sum 74, weight 26",
+    ]
+    assert numbers_of[9:11] == [
+        "itself 2, next rank 66",
+        "itself 67, next rank 3",
+    ]
+    svg = drawn(PICTURES["silent-spread"](), width)
+    cells = [str(box["fill"]) for box in svg.select("rect[fill]")]
+    found = [fill for fill in cells if fill.endswith("fill-1)")]
+    assert len(found) == 1 + 9 + 2 + 1  # the last is the legend's
+    said = [text.get_text() for text in svg.select("text")]
+    assert [line for line in said if line.startswith("→")] == [
+        "→ rank 2 differs",
+        "→ All weights are equal",
+        "→ rank 2 is in both pairs that differ",
+    ]
+
+
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
     """Three steps of four samples, dealt by turns; the last job has four ranks
     for one step and two from then on."""

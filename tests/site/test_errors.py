@@ -73,8 +73,8 @@ def test_every_message_is_sound() -> None:
             "disk-on-fire: see: no such page, reliability/fire.md",
         ),
         (
-            {"see": ["reliability/failures.md#fire"]},
-            "disk-on-fire: see: reliability/failures.md has no #fire",
+            {"see": ["reliability/failures/index.md#fire"]},
+            "disk-on-fire: see: reliability/failures/index.md has no #fire",
         ),
         (
             {"test": "tests/site/test_errors.py::test_fire"},

@@ -56,7 +56,7 @@ CURES = [
         " augmentation draws different numbers in each launch",
         "`Batches` computes the samples from the step; compute an augmentation"
         " from the sample's number",
-        "reliability/silent-failures.md#d02",
+        "reliability/silent-failures/in-depth.md#d02",
     ),
     Cure(
         ("micro-batch",),
@@ -92,7 +92,7 @@ CURES = [
         "every rank seeds torch with the same number",
         "`torch.manual_seed(seed + rank)` once the model is built, before the"
         " checkpoint is loaded",
-        "reliability/silent-failures.md#d09",
+        "reliability/silent-failures/in-depth.md#d09",
     ),
     Cure(
         ("learning-rate", "optimizer", "buffers", "scaler", "ema",
@@ -121,7 +121,7 @@ CURES = [
         "nothing says which run a checkpoint belongs to",
         "`about`, which `attached` takes: seed, batch and a digest of the data"
         " are saved and compared",
-        "reliability/silent-failures.md#d13",
+        "reliability/silent-failures/in-depth.md#d13",
     ),
     Cure(
         ("pickle",),

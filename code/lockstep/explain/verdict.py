@@ -659,7 +659,7 @@ class _Judge:
             "check": [{"do": do, "look": look}],
             "causes": [],
             "otherwise": "",
-            "see": ["reliability/failures.md"],
+            "see": ["reliability/failures/index.md"],
             "page": "",
             "evidence": [self.shown(one)],
         }

@@ -38,7 +38,7 @@ from lockstep.trainer.model import DataParallel
 from tests import ranks
 from tests.conftest import ROOT
 
-PAGE = ROOT / "docs/reliability/silent-failures.md"
+PAGE = ROOT / "docs/reliability/silent-failures/in-depth.md"
 ALONE: dict[str, Any] = {"num_replicas": 1, "rank": 0}
 
 

@@ -16,11 +16,9 @@ class ResumableSampler(DistributedSampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         indices = list(super().__iter__())
-        # --8<-- [start:fault]
         for index in indices[self.consumed :]:
             yield index
             self.consumed += 1
-        # --8<-- [end:fault]
 
     def __len__(self) -> int:
         return self.num_samples - self.consumed

@@ -18,10 +18,8 @@ class ResumableSampler(DistributedSampler[int]):
     def __iter__(self) -> Iterator[int]:
         indices = list(super().__iter__())
         for index in indices[self.consumed :]:
-            # --8<-- [start:fault]
             yield index
             self.consumed += 1
-            # --8<-- [end:fault]
         self.consumed = 0  # the next epoch starts from its beginning
 
     def __len__(self) -> int:

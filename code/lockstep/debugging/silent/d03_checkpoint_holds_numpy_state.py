@@ -18,13 +18,11 @@ def save_checkpoint(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, step: int
 ) -> None:
     """All that a restart needs, in one file."""
-    # --8<-- [start:fault]
     rng = {
         "python": random.getstate(),
         "numpy": np.random.get_state(),
         "torch": torch.get_rng_state(),
     }
-    # --8<-- [end:fault]
     state = {
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),

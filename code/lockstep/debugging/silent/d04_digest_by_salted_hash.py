@@ -18,10 +18,8 @@ class TrainConfig:
 
     def digest(self) -> str:
         """Equal for equal settings: restoring compares it."""
-        # --8<-- [start:fault]
         settings = tuple(sorted(asdict(self).items()))
         return f"{hash(settings) & 0xFFFFFFFFFFFFFFFF:016x}"
-        # --8<-- [end:fault]
 
 
 # --8<-- [end:copy]

@@ -19,10 +19,8 @@ class TrainConfig:
     learning_rate: float = 3e-4
     micro_batch_size: int = 16
     seed: int = 0
-    # --8<-- [start:fault]
     rank: int = from_env("RANK", 0)
     local_rank: int = from_env("LOCAL_RANK", 0)
-    # --8<-- [end:fault]
     world_size: int = from_env("WORLD_SIZE", 1)
 
     def digest(self) -> str:

@@ -20,18 +20,14 @@ def make_sampler(
     dataset: Dataset, num_replicas: int, rank: int
 ) -> DistributedSampler:
     """This rank's share of every epoch."""
-    # --8<-- [start:fault]
     return DistributedSampler(dataset, num_replicas, rank, shuffle=True)
-    # --8<-- [end:fault]
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, dataset: TensorDataset) -> float:
     """Accuracy over all ranks."""
     model.eval()
-    # --8<-- [start:fault-evaluate]
     sampler: DistributedSampler = DistributedSampler(dataset, shuffle=False)
-    # --8<-- [end:fault-evaluate]
     right_and_seen = torch.zeros(2)
     for x, y in DataLoader(dataset, batch_size=64, sampler=sampler):
         right_and_seen[0] += (model(x).argmax(dim=1) == y).sum()

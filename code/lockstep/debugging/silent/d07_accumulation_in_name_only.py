@@ -32,14 +32,12 @@ def train(
 ) -> None:
     """One epoch of micro-batches."""
     model.train()
-    # --8<-- [start:fault]
     for x, y in batches:
         optimizer.zero_grad(set_to_none=True)
         loss = F.cross_entropy(model(x), y)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    # --8<-- [end:fault]
 
 
 # --8<-- [end:copy]

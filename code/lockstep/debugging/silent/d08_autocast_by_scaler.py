@@ -24,10 +24,8 @@ def train_step(
 ) -> Tensor:
     """One optimizer step; its loss."""
     optimizer.zero_grad(set_to_none=True)
-    # --8<-- [start:fault]
     with torch.autocast(x.device.type, enabled=scaler is not None):
         loss = F.cross_entropy(model(x), y)
-    # --8<-- [end:fault]
     if scaler is not None:
         scaler.scale(loss).backward()
         scaler.step(optimizer)

@@ -19,17 +19,13 @@ def seed_everything(seed: int) -> None:
     """Called first, on every rank, with the run's seed."""
     random.seed(seed)
     np.random.seed(seed)
-    # --8<-- [start:fault-seed]
     torch.manual_seed(seed)
-    # --8<-- [end:fault-seed]
 
 
 def save_rng(path: Path) -> None:
     """Part of the checkpoint, which rank 0 writes."""
-    # --8<-- [start:fault]
     if dist.get_rank() == 0:
         torch.save(torch.get_rng_state(), path)
-    # --8<-- [end:fault]
     dist.barrier()
 
 

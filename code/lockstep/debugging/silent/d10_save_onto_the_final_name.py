@@ -24,16 +24,12 @@ def save_checkpoint(
         "optimizer": optimizer.state_dict(),
         "step": step,
     }
-    # --8<-- [start:fault]
     torch.save(state, folder / f"ckpt-{step:06d}.pt")
-    # --8<-- [end:fault]
 
 
 def latest(folder: Path) -> Path | None:
     """The newest checkpoint: names sort by step."""
-    # --8<-- [start:fault-latest]
     return max(folder.glob("ckpt-*.pt"), default=None)
-    # --8<-- [end:fault-latest]
 
 
 def load_latest(folder: Path) -> dict[str, Any] | None:

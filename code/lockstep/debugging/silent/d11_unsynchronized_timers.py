@@ -24,11 +24,9 @@ class PhaseTimers:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        # --8<-- [start:fault]
         start = time.perf_counter()
         yield
         self.seconds[name] += time.perf_counter() - start
-        # --8<-- [end:fault]
 
 
 def train_step(
@@ -47,9 +45,7 @@ def train_step(
     with timers.phase("optimizer"):
         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        # --8<-- [start:fault-item]
         return {"loss": loss.item(), "grad_norm": norm.item()}
-        # --8<-- [end:fault-item]
 
 
 # --8<-- [end:copy]

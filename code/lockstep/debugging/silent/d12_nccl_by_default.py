@@ -12,9 +12,7 @@ import torch.distributed as dist
 class DistConfig:
     """How ranks talk to each other."""
 
-    # --8<-- [start:fault]
     backend: str = "nccl"
-    # --8<-- [end:fault]
     timeout_seconds: int = 600
 
 

@@ -37,11 +37,9 @@ def save_checkpoint(
 
 def load_checkpoint(path: Path, model: nn.Module, cfg: TrainConfig) -> int:
     """Restore `model` for a run with `cfg`; the step to go on from."""
-    # --8<-- [start:fault]
     state = torch.load(path, map_location="cpu")
     model.load_state_dict(state["model"])
     return int(state["step"])
-    # --8<-- [end:fault]
 
 
 # --8<-- [end:copy]

@@ -25,10 +25,8 @@ def restore_latest(folder: Path, model: nn.Module) -> int:
     All ranks call it, and wait for each other before they train.
     """
     step = 0
-    # --8<-- [start:fault]
     if paths := sorted(folder.glob("step-*"), key=step_of):
         state = torch.load(paths[-1], map_location="cpu")
-        # --8<-- [end:fault]
         model.load_state_dict(state["model"])
         step = int(state["step"])
     dist.barrier()

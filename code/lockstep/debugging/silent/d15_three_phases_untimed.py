@@ -39,7 +39,6 @@ def train(
     timers: PhaseTimers,
 ) -> None:
     """One epoch under DDP, and a checkpoint at its end."""
-    # --8<-- [start:fault]
     for x, y in batches:
         with timers.phase("h2d"):
             x, y = x.to("cpu"), y.to("cpu")
@@ -51,7 +50,6 @@ def train(
         with timers.phase("optimizer"):
             optimizer.step()
     torch.save(model.state_dict(), path)
-    # --8<-- [end:fault]
 
 
 # --8<-- [end:copy]

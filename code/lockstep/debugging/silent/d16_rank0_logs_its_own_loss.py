@@ -28,12 +28,10 @@ def train(
         loss = F.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
-        # --8<-- [start:fault]
         if dist.get_rank() == 0:
             with log.open("a") as file:
                 record = {"event": "step", "step": step, "loss": loss.item()}
                 file.write(json.dumps(record) + "\n")
-        # --8<-- [end:fault]
 
 
 # --8<-- [end:copy]

@@ -17,9 +17,7 @@ class ToyClassification(Dataset[tuple[Tensor, Tensor]]):
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
         self.x = torch.randn(n, features, generator=generator)
-        # --8<-- [start:fault]
         self.y = torch.randint(classes, (n,), generator=generator)
-        # --8<-- [end:fault]
 
     def __len__(self) -> int:
         return len(self.y)

@@ -334,7 +334,10 @@ def faults(found: dict[str, Any]) -> str:
         if one and variant.question:
             words = variant.words
             linked = SILENT.sub(
-                lambda n: f"[{n[0]}](silent-failures.md#d{int(n[1]):02})", words
+                lambda n: (
+                    f"[{n[0]}](silent-failures/in-depth.md#d{int(n[1]):02})"
+                ),
+                words,
             )
             failed = ", ".join(f"`{q}`" for q in one["failed"])
             rows.append([linked, failed, str(len(one["explained"]))])

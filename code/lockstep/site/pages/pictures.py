@@ -22,9 +22,11 @@ from lockstep.planner.questions import ask
 from lockstep.site.pages import (
     data_pictures,
     ddp_pictures,
+    failure_pictures,
     memory_pictures,
     published_runs,
     sharding_pictures,
+    silent_pictures,
 )
 from lockstep.site.pages.charts import (
     Axis,
@@ -621,6 +623,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
         False,
     ),
     "benchmark": benchmark,
+    "first-fault": failure_pictures.first_fault,
     "fleets": fleets,
     "gpu-roofline": roofline,
     "gpu-peaks": peaks,
@@ -635,6 +638,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "predicted-memory": partial(published_runs.chart, "memory"),
     "sharding-state": sharding_pictures.state,
     "sharding-step": sharding_pictures.step,
+    "silent-spread": silent_pictures.spread,
 }
 
 

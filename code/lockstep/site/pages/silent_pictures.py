@@ -1,0 +1,162 @@
+"""The picture of the chapter on silent failures: a bit flips on one of four
+ranks, and a comparison sees it or doesn't."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lockstep.explore.svg import long, place
+from lockstep.site.pages.charts import LINE, Canvas, Chart
+
+RANKS, SICK = 4, 2
+WEIGHT = 100  # before the step
+GRADIENTS = [rank + 1 for rank in range(RANKS)]  # of each rank's samples
+FLIP = 64  # the bit that a sick rank flips
+KINDS = ["right", "wrong"]
+RIGHT, WRONG = 0, 1  # colors
+TALL, GAP = 17, 4
+Rows = list[tuple[str, list[int]]]
+
+
+def step(weights: Sequence[int], gradients: Sequence[int]) -> Rows:
+    """Return each rank's gradient, the sum that the all-reduce gives it, and
+    its weight after the update."""
+    total = sum(gradients)
+    return [
+        (f"rank {rank}", [gradients[rank], total, weights[rank] - total])
+        for rank in range(RANKS)
+    ]
+
+
+def replay(computes: Sequence[Sequence[int]]) -> Rows:
+    """Return the gradient of each rank's samples, by itself and by the next
+    rank. Rank r computes `computes[r][of]` for the samples of rank `of`."""
+    return [
+        (
+            f"rank {rank}'s samples",
+            [computes[rank][rank], computes[(rank + 1) % RANKS][rank]],
+        )
+        for rank in range(RANKS)
+    ]
+
+
+def checksums(rows: Rows) -> str:
+    """Say what a comparison of the weights finds."""
+    weights = [row[-1] for _, row in rows]
+    usual = max(weights, key=weights.count)
+    odd = [name for name, row in rows if row[-1] != usual]
+    return f"{', '.join(odd)} differs" if odd else "All weights are equal"
+
+
+def disagreements(rows: Rows) -> str:
+    """Say which rank is in both comparisons that fail."""
+    failed = [rank for rank, (_, (a, b)) in enumerate(rows) if a != b]
+    both = [rank for rank in failed if (rank - 1) % RANKS in failed]
+    return f"rank {both[0]} is in both pairs that differ"
+
+
+def panels() -> dict[str, tuple[list[str], Rows, Rows, str]]:
+    """Return by title the columns, the rows without a fault, the rows with it,
+    and the finding."""
+    whole = step([WEIGHT] * RANKS, GRADIENTS)
+    weights = [WEIGHT ^ FLIP * (rank == SICK) for rank in range(RANKS)]
+    gradients = [g ^ FLIP * (r == SICK) for r, g in enumerate(GRADIENTS)]
+    twice = [[g ^ FLIP * (r == SICK) for g in GRADIENTS] for r in range(RANKS)]
+    columns = ["gradient", "sum", "weight"]
+    flipped, reduced = step(weights, GRADIENTS), step([WEIGHT] * 4, gradients)
+    again = replay(twice)
+    return {
+        "A weight flips; compare weights": (
+            columns,
+            whole,
+            flipped,
+            checksums(flipped),
+        ),
+        "A gradient flips; compare weights": (
+            columns,
+            whole,
+            reduced,
+            checksums(reduced),
+        ),
+        "Gradients flip; compute each twice": (
+            ["itself", "next rank"],
+            replay([GRADIENTS] * RANKS),
+            again,
+            disagreements(again),
+        ),
+    }
+
+
+def spread() -> Chart:
+    """Draw what a flipped bit reaches, and what a comparison finds."""
+    found = panels()
+    return Chart(
+        f"The bit that is worth {FLIP} flips on rank {SICK}. Each weight is"
+        f" {WEIGHT} − the sum of the gradients",
+        "Three tables of four ranks, with right and wrong numbers. "
+        + " ".join(
+            f"{title}: {finding}." for title, (*_, finding) in found.items()
+        )
+        + " A weight that flips stays in one replica. A gradient that flips"
+        " before the sum makes all weights equally wrong.",
+        draw,
+        [
+            ["case", "of", "numbers", "wrong"],
+            *(
+                [
+                    title,
+                    name,
+                    ", ".join(
+                        f"{column} {value}"
+                        for column, value in zip(columns, row, strict=True)
+                    ),
+                    str(sum(a != b for a, b in zip(row, right, strict=True))),
+                ]
+                for title, (columns, whole, rows, _) in found.items()
+                for (name, row), (_, right) in zip(rows, whole, strict=True)
+            ),
+        ],
+    )
+
+
+def cell(canvas: Canvas, at: float, wide: float, wrong: bool) -> None:
+    """Draw a number's cell: outlined if it's right, hatched if it's wrong."""
+    if wrong:
+        canvas.box(at, canvas.y, wide, TALL, f"fill-{WRONG}")
+        return
+    left, top = place(at + 1), place(canvas.y + 1)
+    d = f"M{left} {top}h{place(wide - 2)}v{TALL - 2}H{left}z"
+    canvas.path(d, f"chart-line chart-stroke-{RIGHT}")
+
+
+def sample(canvas: Canvas, kind: int, at: float, middle: float) -> None:
+    """Draw a sample of a cell, for the legend."""
+    above, canvas.y = canvas.y, middle - TALL / 2
+    cell(canvas, at, 22, bool(kind))
+    canvas.y = above
+
+
+def draw(canvas: Canvas) -> None:
+    """Draw the panels below each other."""
+    canvas.legend(KINDS, sample)
+    left = 12 + long(f"rank {RANKS}'s samples")
+    for title, (columns, whole, rows, finding) in panels().items():
+        canvas.y += LINE
+        canvas.text(2, canvas.y - 4, title, strong=True)
+        wide = (canvas.width - left - 2) / len(columns)
+        canvas.y += LINE
+        for column, name in enumerate(columns):
+            middle = left + (column + 0.5) * wide
+            canvas.text(middle, canvas.y - 4, name, "middle")
+        for (name, row), (_, right) in zip(rows, whole, strict=True):
+            low = canvas.y + 13
+            canvas.text(2, low, name)
+            for column, value in enumerate(row):
+                at = left + column * wide
+                cell(canvas, at, wide - GAP, value != right[column])
+                at += (wide - GAP) / 2
+                canvas.text(at, low, f"{value}", "middle", kind="halo")
+            canvas.y += TALL + 2
+        canvas.y += LINE
+        canvas.text(2, canvas.y - 4, f"→ {finding}")
+        canvas.y += 2
