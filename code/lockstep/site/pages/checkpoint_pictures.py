@@ -73,8 +73,8 @@ def timeline() -> Chart:
     write = f"{BYTES / STORAGE:.0f} s"
     return Chart(
         f"One save of a 70B model on 512 GPUs: {BYTES / 1e9:.0f} GB at"
-        f" {STORAGE / 1e9:.0f} GB/s, next to steps of {STEP:.0f} s. The last row"
-        " is the checkpoint that a restart would load.",
+        f" {STORAGE / 1e9:.0f} GB/s, next to steps of {STEP:.0f} s. The last"
+        " row is the checkpoint that a restart would load.",
         f"A timeline with three rows. Training: steps {NEW - 1} and {NEW}, a"
         f" snapshot of {STALL:.0f} s during which training waits, then steps"
         f" {NEW + 1} to {LAST}. Storage: the write, which takes {write} and"
