@@ -30,7 +30,7 @@ SHOWN = {
     "buckets": "concepts/data-parallelism/in-depth/",
     "layouts": "concepts/parallelism/",
     "causal-mask": "concepts/context-parallelism/",
-    "checkpoint": "reliability/checkpointing/",
+    "checkpoint": "reliability/checkpointing/in-depth/",
     "data-path": "concepts/data-at-scale/",
     "memory-step": "concepts/memory/in-depth/",
     "pipeline": "concepts/pipeline-parallelism/",

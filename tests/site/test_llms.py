@@ -204,7 +204,7 @@ def test_figures_and_code_are_those_of_the_page(site: Site) -> None:
     for name in (
         "concepts/memory/in-depth",
         "handbook",
-        "reliability/checkpointing",
+        "reliability/checkpointing/in-depth",
     ):
         text = (site.folder / f"{name}.md").read_text("utf-8")
         html = (site.folder / name / "index.html").read_text("utf-8")

@@ -77,7 +77,7 @@ CURES = [
         " from the weights",
         "`Run.save` saves everything of one step together; in the background,"
         " copy first",
-        "reliability/checkpointing.md#background",
+        "reliability/checkpointing/in-depth.md#background",
     ),
     Cure(
         ("rng-state",),
@@ -101,20 +101,20 @@ CURES = [
         " loaded",
         "name it in `parts`, the dictionary that `attached` takes; `Run.save`"
         " and `Run.restore` do the rest",
-        "reliability/checkpointing.md#survive",
+        "reliability/checkpointing/index.md#survive",
     ),
     Cure(
         ("kill-during-save", "full-disk"),
         "a file has its final name before the checkpoint is complete",
         "`Run.save` writes to a temporary folder, waits for the disk, then"
         " renames",
-        "reliability/checkpointing.md#publish",
+        "reliability/checkpointing/index.md#publish",
     ),
     Cure(
         ("truncated", "flipped-bit", "missing-file"),
         "nothing says which files belong to a checkpoint, and with which bytes",
         "`Run.save` lists files and digests, and `Run.restore` compares them",
-        "reliability/checkpointing.md#digest",
+        "reliability/checkpointing/in-depth.md#digest",
     ),
     Cure(
         ("wrong-run",),
@@ -127,7 +127,7 @@ CURES = [
         ("pickle",),
         "loading runs whatever the file says",
         "`Run.restore` loads tensors and plain values only",
-        "reliability/checkpointing.md#safe",
+        "reliability/checkpointing/in-depth.md#safe",
     ),
     Cure(
         ("resumes-latest", "total-steps", "finished-run"),

@@ -44,6 +44,8 @@ def failing(folder: str) -> str:
 
 
 def test_a_torn_checkpoint_loads_without_an_error(tmp_path: Path) -> None:
+    """Rank 1 dies while step 2 is saved into the folder of step 1. A load then
+    returns rank 0's half of step 2 and rank 1's half of step 1."""
     said = ranks.run_ranks(2, failing, str(tmp_path))
     assert all("killed" in text for text in said)  # who saves is told
     assert torn_checkpoint.load(str(tmp_path)).tolist() == [2, 2, 1, 1]

@@ -138,7 +138,7 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
 
 def tables(found: dict[str, Any]) -> str:
     """All of them, in one text."""
-    return sections(found, saving, beside, machine)
+    return sections(found, saving, slower_steps, machine)
 
 
 def saving(found: dict[str, Any]) -> str:
@@ -157,11 +157,16 @@ def saving(found: dict[str, Any]) -> str:
     )
 
 
-def beside(found: dict[str, Any]) -> str:
-    """A step alone, and one beside the thread that writes."""
+def slower_steps(found: dict[str, Any]) -> str:
+    """Tabulate a step alone, and a step during the write."""
     summed = found["summary"]
     return table(
-        ["the thread writes for", "a step alone", "beside it", "slowdown"],
+        [
+            "the thread writes for",
+            "a step alone",
+            "during the write",
+            "slowdown",
+        ],
         [
             [
                 f"{with_quartiles(summed['write'], 1, 1)} s",
