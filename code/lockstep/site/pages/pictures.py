@@ -20,6 +20,7 @@ from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
 from lockstep.site.pages import (
+    collectives_pictures,
     data_pictures,
     ddp_pictures,
     memory_pictures,
@@ -580,10 +581,12 @@ def millis(microseconds: float) -> str:
 
 
 PICTURES: dict[str, Callable[[], Chart]] = {
+    "all-reduce-sizes": collectives_pictures.by_size,
     "bubble": bubble,
     "ddp-overlap": ddp_pictures.overlap,
     "one-order": data_pictures.one_order,
     "loss": loss,
+    "ring-all-reduce": collectives_pictures.ring_steps,
     "step-memory": memory_pictures.step_memory,
     "spike-batch": spike(
         "bad batch",
