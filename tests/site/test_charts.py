@@ -324,9 +324,10 @@ def test_ddps_buckets_expose_less_than_one_bucket_or_many(width: int) -> None:
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 def test_a_ring_is_drawn_step_by_step(width: int) -> None:
-    """Seven grids of four ranks and four chunks. Before each of the first three
-    steps a rank holds one chunk for the next rank, which adds its own values;
-    the picture has as many cells with each number as the table."""
+    """Seven grids of four ranks and four chunks. In each of the first three
+    steps, every rank gets one chunk from the rank before it and adds its own
+    values; in the other three it keeps what it gets. The cells have the table's
+    numbers, and partial sums and whole sums are filled."""
     rows = [[[*map(int, c.split())] for c in row[1:]] for row in table(RING)]
     grids = [[row[step] for row in rows] for step in range(7)]
     assert grids[0] == [[1] * 4] * 4
@@ -350,7 +351,8 @@ def test_the_formula_predicts_published_all_reduces() -> None:
     """On four nodes of eight B200s, whose all-reduces were published, the
     formula for rings predicts the time of all buffers from 32 MiB to 16 GiB
     within 8 %, with a bandwidth from another cluster and NCCL's own latencies.
-    Below, where NCCL chose a tree, a ring would take longer."""
+    Below, NCCL chose a tree, which beats the formula's ring at 1 MiB and loses
+    to it at 16 MiB."""
     seen = 0
     for mib, _, _, predicted, measured, chosen in table("all-reduce-sizes"):
         size, took = int(mib.replace(",", "")), float(measured)
@@ -360,9 +362,11 @@ def test_the_formula_predicts_published_all_reduces() -> None:
         if size >= 32:
             assert float(predicted) == pytest.approx(took, rel=0.08)
             seen += 1
-        elif size == 1:
+        else:
             assert chosen.startswith("tree")
-            assert (predicted, measured) == ("0.28", "0.16")
+        if size in (1, 16):
+            times = {1: ("0.28", "0.16"), 16: ("0.36", "0.45")}
+            assert (predicted, measured) == times[size]
     assert seen == 10
 
 

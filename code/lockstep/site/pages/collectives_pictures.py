@@ -4,7 +4,7 @@ and the bus bandwidth of published all-reduces next to the formula's."""
 from __future__ import annotations
 
 from lockstep.explore.ring import held
-from lockstep.explore.svg import long
+from lockstep.explore.svg import long, place
 from lockstep.planner.questions import ask
 from lockstep.site.pages.charts import (
     LINE,
@@ -21,7 +21,11 @@ HALVES = {  # title of a row of the picture, with its steps
     "Reduce-scatter: receive and add": range(RANKS),
     "All-gather: receive and keep": range(RANKS, 2 * RANKS - 1),
 }
-KINDS = "one rank's values", "sum of some ranks", "sum of all ranks"
+KINDS = {  # what a chunk is, in the explorables' colors
+    "one rank's values": None,
+    "sum of some ranks": 2,
+    "sum of all ranks": 0,
+}
 GAP, HIGH = 10, 20  # between two grids, and of a cell
 
 GPUS, NODES = 32, 4
@@ -87,7 +91,7 @@ def named(step: int) -> str:
 
 def draw_ring(canvas: Canvas) -> None:
     """Draw a grid for each step, in a row for each half."""
-    canvas.legend(KINDS, Canvas.swatch)
+    canvas.legend([*KINDS], sample)
     left = 8 + long("rank 0")
     wide = (canvas.width - left - 2 - GAP * (RANKS - 1)) / RANKS
     for half, steps in HALVES.items():
@@ -110,9 +114,26 @@ def grid(canvas: Canvas, step: int, left: float, wide: float) -> None:
         for chunk, count in enumerate(counts):
             at = left + wide * chunk
             kind = (count > 1) + (count == RANKS)
-            canvas.box(at, top, wide, HIGH, f"fill-{kind}")
+            cell(canvas, [*KINDS.values()][kind], at, top, (wide, HIGH))
             middle = at + wide / 2, top + 14.5
             canvas.text(*middle, str(count), "middle", kind="halo")
+
+
+def cell(
+    canvas: Canvas, fill: int | None, at: float, top: float, size: tuple
+) -> None:
+    """Draw a chunk; one without a fill has an outline."""
+    wide, high = size
+    if fill is None:
+        d = f"M{place(at + 1)} {place(top + 1)}h{place(wide - 2)}v{high - 2}"
+        canvas.path(f"{d}H{place(at + 1)}z", "chart-line chart-stroke-3")
+    else:
+        canvas.plain(at, top, wide, high, fill)
+
+
+def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
+    """Draw a kind's sample for the legend."""
+    cell(canvas, [*KINDS.values()][i], at, middle - 6, (22, 12))
 
 
 def predicted(size: float) -> dict[str, float]:
@@ -155,7 +176,8 @@ def by_size() -> Chart:
         "A curve and marks over the buffer's size, from 1 MiB to 16 GiB. The"
         f" formula's curve rises from {small:.0f} GB/s at 1 MiB over"
         f" {even:.0f} at 64 MiB to {large:.0f} at 16 GiB. From 32 MiB on, the"
-        " measured marks lie close to it. Below, they lie above it.",
+        " measured marks lie close to it. At 1 MiB, the mark is higher than the"
+        " curve, and at 16 MiB lower.",
         lines(
             [
                 Series("the formula, for rings", curve, marks=False),
