@@ -26,7 +26,7 @@ SHOWN = {
     "sharded-step": "concepts/sharding/in-depth/",
     "stragglers": "concepts/hardware/",
     "restart": "",
-    "ring": "concepts/collectives/",
+    "ring": "concepts/collectives/in-depth/",
     "buckets": "concepts/data-parallelism/in-depth/",
     "layouts": "concepts/parallelism/",
     "causal-mask": "concepts/context-parallelism/",

@@ -45,7 +45,7 @@ def test_a_typed_number_is_refused(text: str) -> None:
         "Rank 3, ranks 4 to 7, step 20, lab 08, section 4.2.2, epoch 5.",
         "H100, fp32, ZeRO-3, Llama 3 70B, 1F1B, #172596, 2.13.0, torch 2.13.",
         "Since 2.13, and in 2025, `--shutdown-timeout=100` ends with `75`.",
-        "It sends [1.50](concepts/collectives.md#wire), so 1.50 it is.",
+        "It sends [1.50](concepts/collectives/in-depth.md#wire), so 1.50.",
         "It sends 1.50. <!-- from: docs/recorded/collectives-wire.txt -->",
         "The default is [600 s](https://docs.pytorch.org/docs/stable/).",
         "It is 0 or 1, and 100 % of it.",
@@ -101,7 +101,7 @@ def test_a_recorded_number_is_linked_to_its_file() -> None:
 
 def test_a_printed_number_is_linked_to_the_page_that_shows_it() -> None:
     text = '{{ printed("collectives-wire", "^all_gather +([.0-9]+)") }}'
-    assert filled(text) == "[0.75](concepts/collectives.md#wire)"
+    assert filled(text) == "[0.75](concepts/collectives/in-depth.md#wire)"
 
 
 def test_an_artifact_is_shown_as_it_was_printed_and_gives_its_numbers() -> None:

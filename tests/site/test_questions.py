@@ -143,7 +143,7 @@ def test_all_that_a_question_has_is_on_its_page(bank: Site) -> None:
     links = {str(link["href"]) for link in page.select("a[href]")}
     assert {
         "../../../concepts/memory/#state",
-        "../../../concepts/collectives/#wire",
+        "../../../concepts/collectives/in-depth/#wire",
         "../../labs/lab-03-sharding/",
         "../../drills/drill-2-distributed/",
         "../../find-the-bug/#list",

@@ -34,6 +34,8 @@ HELD = {
 
 
 def test_what_two_ranks_hold_before_and_after() -> None:
+    """On two gloo ranks, each of torch's eight collectives leaves the numbers
+    that the chapter's table shows."""
     found = ranks.run_ranks(2, in_a_group, collectives.held)
     assert {op: [rank[op] for rank in found] for op in found[0]} == HELD
 

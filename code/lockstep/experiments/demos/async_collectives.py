@@ -9,7 +9,6 @@ from torch.distributed.distributed_c10d import _get_default_store
 from lockstep.instruments.forked import in_a_group
 
 
-# --8<-- [start:early]
 def early(store: dist.Store) -> list[object]:
     """What rank 0 finds in its buffer, and is told of the work, before it
     waits and after. Rank 1 begins once rank 0 has looked."""
@@ -23,7 +22,6 @@ def early(store: dist.Store) -> list[object]:
     return [*before, buffer.tolist(), work.is_completed()]
 
 
-# --8<-- [end:early]
 # --8<-- [start:crossed]
 def crossed() -> list[list[float]]:
     """Two sums, which rank 1 starts in the other order."""

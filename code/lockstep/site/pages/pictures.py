@@ -21,6 +21,9 @@ from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
 from lockstep.site.pages import (
     checkpoint_pictures,
+
+
+    collectives_pictures,
     data_pictures,
     ddp_pictures,
     failure_pictures,
@@ -583,11 +586,13 @@ def millis(microseconds: float) -> str:
 
 
 PICTURES: dict[str, Callable[[], Chart]] = {
+    "all-reduce-sizes": collectives_pictures.by_size,
     "bubble": bubble,
     "checkpoint-save": checkpoint_pictures.timeline,
     "ddp-overlap": ddp_pictures.overlap,
     "one-order": data_pictures.one_order,
     "loss": loss,
+    "ring-all-reduce": collectives_pictures.ring_steps,
     "step-memory": memory_pictures.step_memory,
     "spike-batch": spike(
         "bad batch",
