@@ -20,6 +20,7 @@ from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
 from lockstep.site.pages import (
+    arithmetic_pictures,
     data_pictures,
     ddp_pictures,
     memory_pictures,
@@ -581,6 +582,7 @@ def millis(microseconds: float) -> str:
 
 PICTURES: dict[str, Callable[[], Chart]] = {
     "bubble": bubble,
+    "roofline": arithmetic_pictures.roofline,
     "ddp-overlap": ddp_pictures.overlap,
     "one-order": data_pictures.one_order,
     "loss": loss,
