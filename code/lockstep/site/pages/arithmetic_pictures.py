@@ -25,7 +25,12 @@ X = Axis(
     "{:,}".format,
     log=True,
 )
-Y = Axis("TFLOP/s, at most", [10.0**n for n in range(-2, 4)], log=True)
+Y = Axis(
+    "TFLOP/s, at most",
+    [10.0**n for n in range(-2, 4)],
+    "{:,g}".format,
+    log=True,
+)
 HIGH = 200
 
 
@@ -43,7 +48,8 @@ def roofline() -> Chart:
     """Draw what an H100 can reach, by FLOPs per byte, for three links."""
     return Chart(
         "What one H100 can reach at most, by the FLOPs that it does for each"
-        " byte that arrives. Numbers at the corners are peak / bandwidth.",
+        " byte that arrives. The corners' numbers are peak / bandwidth; 64 and"
+        " 8,192 tokens go through a matmul.",
         "Three lines over two logarithmic axes rise with the same slope to a"
         f" flat roof at {PEAK / 1e12:,.0f} TFLOP/s. "
         + " ".join(
