@@ -54,8 +54,8 @@ def test_a_change_asks_for_the_tests_of_it(path: str, test: str) -> None:
 
 
 def test_a_page_asks_for_its_blocks() -> None:
-    found = of("docs/concepts/arithmetic.md")
-    assert (found.tests, found.blocks) == ([], ["docs/concepts/arithmetic.md"])
+    found = of("docs/concepts/numerics.md")
+    assert (found.tests, found.blocks) == ([], ["docs/concepts/numerics.md"])
 
 
 def test_a_module_asks_for_the_blocks_that_show_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from math import log10
 from pathlib import Path
 from typing import Any
 
@@ -466,6 +467,37 @@ def test_the_formula_predicts_published_all_reduces() -> None:
             times = {1: ("0.28", "0.16"), 16: ("0.36", "0.45")}
             assert (predicted, measured) == times[size]
     assert seen == 10
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_rooflines_turn_where_bytes_arrive_as_fast_as_they_are_used(
+    width: int,
+) -> None:
+    """An H100 computes 989 TFLOP/s, reads 3,350 GB/s, and receives 370 over
+    NVLink and 45.6 over a NIC. On logarithmic axes the three slopes are equal,
+    and the corners lie as far apart as the logarithms of the rates."""
+    rates = [3350, 370, 45.625]
+    svg = drawn(PICTURES["roofline"](), width)
+    paths = [numbers(p) for p in svg.select("path.chart-line")][3:]  # legend's
+    (x, _), *_ = turns = [tuple(path[2:4]) for path in paths]
+    assert len({y for _, y in turns}) == 1
+    slopes = [(a[3] - a[1]) / (a[2] - a[0]) for a in paths]
+    assert slopes == pytest.approx([slopes[0]] * 3, rel=1e-3)
+    decades = [log10(rates[0] / rate) for rate in rates[1:]]
+    apart = [turn - x for turn, _ in turns[1:]]
+    assert apart[1] / apart[0] == pytest.approx(decades[1] / decades[0], 1e-3)
+    said = [text.get_text() for text in svg.select("text")]
+    assert {"295", "2,670", "21,700"} < {*said}
+    assert [row[1:] for row in table("roofline")] == [
+        ["295", "4.19", "214", "989"],
+        ["2,670", "0.463", "23.7", "989"],
+        ["21,700", "0.057", "2.92", "374"],
+    ]
+    assert paths[0][5] == turns[0][1]  # flat from the corner on
+    marks = [numbers(p)[:2] for p in svg.select("path.chart-mark")]
+    for (right, y), path in zip(marks, [*paths[:1] * 2, paths[2]], strict=True):
+        assert right < path[2]
+        assert y == pytest.approx(path[1] + slopes[0] * (right - path[0]), 1e-3)
 
 
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:

@@ -99,8 +99,10 @@ class Decoder(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.embedding(ids)
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
+        device = x.device.type
+        available = torch.amp.is_autocast_available(device)  # not on meta
+        if available and torch.is_autocast_enabled(device):
+            x = x.to(torch.get_autocast_dtype(device))
         turn = angles(ids.shape[1], self.shape.hidden // self.shape.heads, x)
         again = AGAIN.get(self.recompute)
         for block in self.blocks:

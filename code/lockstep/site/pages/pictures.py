@@ -24,6 +24,9 @@ from lockstep.site.pages import (
 
 
     collectives_pictures,
+
+
+    arithmetic_pictures,
     data_pictures,
     ddp_pictures,
     failure_pictures,
@@ -589,6 +592,9 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "all-reduce-sizes": collectives_pictures.by_size,
     "bubble": bubble,
     "checkpoint-save": checkpoint_pictures.timeline,
+
+
+    "roofline": arithmetic_pictures.roofline,
     "ddp-overlap": ddp_pictures.overlap,
     "one-order": data_pictures.one_order,
     "loss": loss,
