@@ -26,7 +26,11 @@ NAME = "test_what_holds_an_answer_is_there"
         ("tests", f"{TEST}_not", f"there is no test {TEST}_not"),
         ("tests", "tests/no.py::test_it", "there is no test tests/no.py"),
         ("pages", "concepts/no.md", "there is no page concepts/no.md"),
-        ("pages", "concepts/arithmetic/index.md#no", "there is no place concepts/a"),
+        (
+            "pages",
+            "concepts/arithmetic/index.md#no",
+            "there is no place concepts/a",
+        ),
         ("labs", "99", "there is no lab 99"),
         ("drills", "99", "there is no drill 99"),
         ("bugs", "99", "there is no bug 99"),

@@ -20,13 +20,9 @@ from lockstep.experiments.gpu import tables as gpu
 from lockstep.planner.figures import PlanError, decimal, percent
 from lockstep.planner.questions import ask
 from lockstep.site.pages import (
-    checkpoint_pictures,
-
-
-    collectives_pictures,
-
-
     arithmetic_pictures,
+    checkpoint_pictures,
+    collectives_pictures,
     data_pictures,
     ddp_pictures,
     failure_pictures,
@@ -592,8 +588,6 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "all-reduce-sizes": collectives_pictures.by_size,
     "bubble": bubble,
     "checkpoint-save": checkpoint_pictures.timeline,
-
-
     "roofline": arithmetic_pictures.roofline,
     "ddp-overlap": ddp_pictures.overlap,
     "one-order": data_pictures.one_order,
