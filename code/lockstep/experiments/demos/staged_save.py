@@ -35,7 +35,7 @@ class Checkpoints:
         self.publish(wait=True)  # one write at a time
         tmp, self.step = self.root / f"tmp-{step:08d}", step
         if dist.get_rank() == 0:
-            shutil.rmtree(tmp, ignore_errors=True)  # a dead attempt's files
+            shutil.rmtree(tmp, ignore_errors=True)  # an earlier attempt's files
         dist.barrier(self.group)
         self.writing = dcp.async_save(
             state,
