@@ -500,6 +500,20 @@ def test_rooflines_turn_where_bytes_arrive_as_fast_as_they_are_used(
         assert y == pytest.approx(path[1] + slopes[0] * (right - path[0]), 1e-3)
 
 
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_group_uses_the_nics_of_its_gpus_and_a_rack_none(width: int) -> None:
+    """One NIC of a node carries a group with one GPU per node, eight carry all
+    GPUs, and a rack's 72 GPUs need none. The legend has one more of each."""
+    svg = drawn(PICTURES["network-groups"](), width)
+    assert len(svg.select("path.chart-stroke-2")) == 1 + 8 + 1
+    assert len(svg.select("rect.chart-fill-0")) == 2 + 16 + 72 + 1
+    assert table("network-groups") == [
+        ["one GPU in each node", "1", "46 GB/s"],
+        ["all GPUs of both nodes", "8", "365 GB/s"],
+        ["a rack of GB200: 72 GPUs", "0", "680 GB/s"],
+    ]
+
+
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
     """Three steps of four samples, dealt by turns; the last job has four ranks
     for one step and two from then on."""

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("site-pictures")
 SHOWN = {
     "loader": "reference/explorables/",
     "sharded-step": "concepts/sharding/in-depth/",
-    "stragglers": "concepts/hardware/",
+    "stragglers": "concepts/hardware/in-depth/",
     "restart": "",
     "ring": "concepts/collectives/in-depth/",
     "buckets": "concepts/data-parallelism/in-depth/",
