@@ -25,6 +25,7 @@ from lockstep.site.pages import (
     memory_pictures,
     published_runs,
     sharding_pictures,
+    tensor_pictures,
 )
 from lockstep.site.pages.charts import (
     Axis,
@@ -635,6 +636,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "predicted-memory": partial(published_runs.chart, "memory"),
     "sharding-state": sharding_pictures.state,
     "sharding-step": sharding_pictures.step,
+    "tensor-activations": tensor_pictures.activations,
+    "tensor-split": tensor_pictures.split,
 }
 
 
