@@ -114,7 +114,7 @@ def split() -> Chart:
                     continue
                 wide, high = size[part.columns], size[part.rows]
                 top = middle - high / 2
-                boxes = {
+                halves: dict[str, list[tuple]] = {
                     "columns": [
                         (at, top, wide / 2, high),
                         (at + wide / 2, top, wide / 2, high),
@@ -123,8 +123,9 @@ def split() -> Chart:
                         (at, top, wide, high / 2),
                         (at, top + high / 2, wide, high / 2),
                     ],
-                }.get(part.split, [(at, top, wide, high)])
-                for kind, box in enumerate(boxes):
+                }
+                whole = [(at, top, wide, high)]
+                for kind, box in enumerate(halves.get(part.split, whole)):
                     own = int(part.split) if part.split.isdigit() else kind
                     holder(canvas, box, own if part.split else 2)
                 canvas.text(at + wide / 2, top - 5, part.name, "middle")
