@@ -49,6 +49,30 @@ def test_a_layer_of_tensor_parallelism_reduces_four_times() -> None:
     assert sent("tensor") == 0
 
 
+@pytest.mark.parametrize("ranks", [2, 4, 8, 16])
+@pytest.mark.parametrize("hidden", [3072, 8192])
+def test_the_share_of_tensor_parallelism_is_n_minus_1_over_3h(
+    hidden: int, ranks: int
+) -> None:
+    """In a classic layer of 12 h² parameters, the forward pass takes 24 h² / n
+    FLOPs per token. The bytes that it sends take (n - 1) / 3h of the time, for
+    each FLOP of the time of a byte, and two thirds of that share in a step."""
+    given = {"layers": 1, "hidden": hidden, "heads": 16, "kv_heads": 16}
+    layer = shape(given | {"vocab": 1, "ffn": 4 * hidden})
+    weights = params(layer)
+    products = (
+        weights["attention_per_layer"].value + weights["mlp_per_layer"].value
+    )
+    assert products == 12 * hidden**2
+    tokens = 8192
+    asked = layer | {"params": 0, "sequence": tokens, "tp": ranks}
+    step = communication(asked)["tensor_bytes"].value
+    forward = 2 * products * tokens / ranks
+    share = (ranks - 1) / (3 * hidden)
+    assert step / 2 / forward == pytest.approx(share)
+    assert step / (3 * forward) == pytest.approx(2 / 3 * share)
+
+
 def test_ring_attention_sends_keys_and_values_of_the_grouped_heads() -> None:
     keys = 8192 / 4 * 8 * 128 * 2
     gradients = 2 * keys  # in 32 bits

@@ -15,6 +15,9 @@ from playwright.sync_api import Page
 from lockstep.experiments.benchmarks import timeline
 from lockstep.explore.svg import FONT
 from lockstep.planner.checkpoints import young
+
+
+from lockstep.planner.questions import ask
 from lockstep.practice.figures import computed
 from lockstep.site.pages import checkpoint_pictures, pictures
 from lockstep.site.pages.charts import (
@@ -512,6 +515,62 @@ def test_a_group_uses_the_nics_of_its_gpus_and_a_rack_none(width: int) -> None:
         ["all GPUs of both nodes", "8", "365 GB/s"],
         ["a rack of GB200: 72 GPUs", "0", "680 GB/s"],
     ]
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_rows_after_columns_keep_the_widest_tensor_split(width: int) -> None:
+    """On two GPUs, gathers of 28,672 and 8,192 numbers send half of each, and
+    an all-reduce of 8,192 sends all of them. f(xA) is whole on both GPUs only
+    where B is split by columns. Two halves make each split matrix."""
+    assert [row[1:] for row in table("tensor-split")] == [
+        ["all-gather", "f(xA)", "14,336 numbers"],
+        ["all-gather", "y", "4,096 numbers"],
+        ["all-reduce", "y", "8,192 numbers"],
+    ]
+    svg = drawn(PICTURES["tensor-split"](), width)
+    said = [text.get_text() for text in svg.select("text")]
+    assert {"sends 18,432", "sends 8,192"} <= {*said}
+    boxes = [
+        [float(box[key]) for key in ("x", "y", "width", "height")]
+        for box in svg.select("rect.chart-edge")
+    ][2:]  # after the legend's
+    halves = [*zip(boxes[::2], boxes[1::2], strict=True)]
+    assert len(halves) == 4 + 4  # A, f(xA), B and y; A, f(xA), B and its terms
+    for (a, b, wide, high), second in halves[:6]:
+        assert second == pytest.approx([a + wide, b, wide, high])
+    (a, b, wide, high), second = halves[6]
+    assert second == pytest.approx([a, b + high, wide, high])
+    whole = [numbers(path) for path in svg.select("path.chart-edge")][1:]
+    inner = 2 * halves[1][0][2]
+    assert [path[2] == pytest.approx(inner) for path in whole] == [
+        *(False, True, False),  # x, f(xA), y
+        *(False, False),  # x, y
+    ]
+
+
+def test_sequence_parallelism_divides_what_tensor_parallelism_leaves() -> None:
+    """A layer of Llama 3 70B keeps 12 + 4/8 + 8 * 3.5 bytes × hidden size per
+    token, and 4 for each head. Eight are the norms' inputs and outputs, which
+    tensor parallelism leaves whole. torch also keeps two gathered inputs."""
+    hidden, heads = 8192, 64
+    unit = 8192 * 80 / 1e9  # tokens and layers
+    whole = (40.5 * hidden + 4 * heads) * unit
+    norms = 8 * hidden * unit
+    inside = (whole - norms) / 8
+    kept = 2 * 7 / 8 * 2 * hidden * unit
+    assert [row[1:] for row in table("tensor-activations")] == [
+        [f"{part:.1f} GB" for part in (one, two, one + two)]
+        for one, two in (
+            (8 * inside, norms),
+            (inside, norms),
+            (inside, norms / 8 + kept),
+            (inside, norms / 8),
+        )
+    ]
+    layout = {"preset": "llama3-70b", "sequence": 8192, "gpus": 64}
+    layout |= {"global_batch": 8, "tp": 8, "sequence_parallel": True}
+    found = ask("run", layout | {"whiteboard": True})["activations_bytes"]
+    assert found.value / 1e9 == pytest.approx(inside + norms / 8)
 
 
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:

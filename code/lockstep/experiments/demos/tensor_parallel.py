@@ -1,4 +1,4 @@
-"""Tensor parallelism as torch has it: a plan that names a layer's modules."""
+"""Tensor parallelism with torch: a plan that names a layer's modules."""
 
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -17,21 +17,26 @@ from torch.distributed.tensor.parallel import (
 def divide(
     layer: nn.Module, mesh: DeviceMesh, sequence_parallel: bool
 ) -> nn.Module:
-    """Divide a transformer layer over the ranks of `mesh`, in place.
+    """Split a transformer layer over the ranks of `mesh`, in place.
 
     Args:
         layer: with norms `first` and `second`, `attention` with q, k, v and o,
-            and `mlp` with up and down. It takes (batch, sequence, hidden); with
-            `sequence_parallel`, this rank's tokens alone.
+            and `mlp` with up and down. It takes (batch, sequence, hidden), and
+            with `sequence_parallel` only this rank's tokens.
     """
-    outside = Shard(1) if sequence_parallel else Replicate()
-    begin = PrepareModuleInput(
-        input_layouts=outside, desired_input_layouts=Replicate()
+    between = Shard(1) if sequence_parallel else Replicate()
+    start = PrepareModuleInput(
+        input_layouts=between, desired_input_layouts=Replicate()
     )
-    end = RowwiseParallel(output_layouts=outside)
-    plan: dict[str, ParallelStyle] = {"attention": begin, "mlp": begin}
-    plan |= {f"attention.{name}": ColwiseParallel() for name in "qkv"}
-    plan |= {"mlp.up": ColwiseParallel(), "attention.o": end, "mlp.down": end}
+    columns, rows = ColwiseParallel(), RowwiseParallel(output_layouts=between)
+    plan: dict[str, ParallelStyle] = {
+        "attention": start,
+        **{f"attention.{name}": columns for name in "qkv"},
+        "attention.o": rows,
+        "mlp": start,
+        "mlp.up": columns,
+        "mlp.down": rows,
+    }
     if sequence_parallel:
         plan |= {"first": SequenceParallel(), "second": SequenceParallel()}
     return parallelize_module(layer, mesh, plan)

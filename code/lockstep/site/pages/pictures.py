@@ -31,6 +31,7 @@ from lockstep.site.pages import (
     published_runs,
     sharding_pictures,
     silent_pictures,
+    tensor_pictures,
 )
 from lockstep.site.pages.charts import (
     Axis,
@@ -648,6 +649,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "sharding-state": sharding_pictures.state,
     "sharding-step": sharding_pictures.step,
     "silent-spread": silent_pictures.spread,
+    "tensor-activations": tensor_pictures.activations,
+    "tensor-split": tensor_pictures.split,
 }
 
 
