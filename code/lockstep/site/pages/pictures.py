@@ -23,6 +23,7 @@ from lockstep.site.pages import (
     data_pictures,
     ddp_pictures,
     memory_pictures,
+    pipeline_pictures,
     published_runs,
     sharding_pictures,
 )
@@ -585,6 +586,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "one-order": data_pictures.one_order,
     "loss": loss,
     "step-memory": memory_pictures.step_memory,
+    "pipeline-schedules": pipeline_pictures.schedules,
+    "pipeline-gaps": pipeline_pictures.gaps,
     "spike-batch": spike(
         "bad batch",
         "A bad batch at step 160",
