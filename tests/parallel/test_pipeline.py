@@ -171,8 +171,8 @@ def sent() -> list[tuple[int, int]]:
 
 
 def test_a_stage_sends_what_is_planned() -> None:
-    """By the kernel's count, the middle one of three stages sends the bytes
-    that the planner says. The two ends send one message less per micro-batch,
+    """The middle one of three stages sends the bytes that the planner says, as
+    the kernel counts them. The two ends send one message less per micro-batch,
     under 1F1B and under the interleaved schedule."""
     every = ranks.run_ranks(3, sent)
     for place, (_, chunks) in enumerate(SENDING):
@@ -246,5 +246,6 @@ def test_messages_that_take_time() -> None:
 
 
 def test_rounds_must_be_full() -> None:
+    """Two stages refuse an interleaved schedule of three micro-batches."""
     with pytest.raises(ValueError, match="2 stages, 3 micro-batches"):
         ours.interleaved_schedule(0, 2, 3, 2)

@@ -573,6 +573,77 @@ def test_sequence_parallelism_divides_what_tensor_parallelism_leaves() -> None:
     assert found.value / 1e9 == pytest.approx(inside + norms / 8)
 
 
+def bars_by_row(svg: Any, scale: Scale) -> list[list[tuple[float, float]]]:
+    """Return the bars of each row below the legend, as times."""
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for path in svg.select("path.chart-edge:not(.chart-plain)"):
+        left, top, wide, *_ = numbers(path)
+        rows.setdefault(f"{top:.1f}", []).append((left, wide))
+    for box in svg.select("rect.chart-edge"):
+        left, top, wide = (float(box[x]) for x in ("x", "y", "width"))
+        rows.setdefault(f"{top:.1f}", []).append((left, wide))
+    return [
+        sorted((scale(left), scale(left + wide)) for left, wide in rows[top])
+        for top in sorted(rows, key=float)
+        if len(rows[top]) > 4
+    ]
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_schedules_are_drawn_with_the_bubble_that_is_derived(
+    width: int,
+) -> None:
+    """Four ranks, eight micro-batches. GPipe and 1F1B take 3 (8 + 3) forward
+    passes and ZB-H1 takes 3 · 8 + 3, of which each rank computes for 3 · 8.
+    Rank 0 holds eight micro-batches under GPipe, and four otherwise."""
+    assert table("pipeline-schedules") == [
+        ["GPipe", "33 F", "27 %", "8, 8, 8, 8"],
+        ["1F1B", "33 F", "27 %", "4, 3, 2, 1"],
+        ["ZB-H1", "27 F", "11 %", "4, 4, 4, 4"],
+    ]
+    svg = drawn(PICTURES["pipeline-schedules"](), width)
+    rows = bars_by_row(svg, Scale(upright(svg), [0, 10, 20, 30, 33]))
+    assert len(rows) == 12
+    for row in rows:
+        assert sum(b - a for a, b in row) == pytest.approx(24, abs=0.1)
+        for (_, end), (begin, _) in pairwise(row):
+            assert end <= begin + 0.01
+    ends = [max(row[-1][1] for row in rows[i : i + 4]) for i in (0, 4, 8)]
+    assert ends == pytest.approx([33, 33, 27], abs=0.02)
+    heights = []
+    for path in svg.select("path.chart-plain"):
+        y = [float(x) for x in re.findall(rf"V{NUMBER}", str(path["d"]))]
+        heights.append(max(y) - min(y))
+    assert [x / min(heights) for x in heights] == pytest.approx([2, 1, 1])
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_gaps_tell_late_messages_from_a_slow_stage(width: int) -> None:
+    """As planned, the last rank works without a pause. With late messages, it
+    waits in the middle of the step, too. With a slow last stage, it doesn't,
+    and the other ranks do."""
+    assert [row[:2] for row in table("pipeline-gaps")] == [
+        ["1F1B as planned", "33 F"],
+        ["Late messages", "41 F"],
+        ["A slow last stage", "39 F"],
+    ]
+    svg = drawn(PICTURES["pipeline-gaps"](), width)
+    rows = bars_by_row(svg, Scale(upright(svg), [0, 10, 20, 30, 40, 41]))
+    waits = [
+        sum(
+            max(0.0, begin - end)
+            for (_, end), (begin, _) in pairwise(row)
+            if 12 < begin < 24
+        )
+        for row in rows
+    ]
+    planned, late, slow = waits[:4], waits[4:8], waits[8:]
+    assert planned == pytest.approx([0] * 4, abs=0.1)
+    assert min(late) > 1
+    assert slow[-1] == pytest.approx(0, abs=0.1)
+    assert min(slow[:-1]) > 1
+
+
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
     """Three steps of four samples, dealt by turns; the last job has four ranks
     for one step and two from then on."""
@@ -702,7 +773,7 @@ COLORS = """
   const own = e.closest("defs") ? e.tagName == "rect" : true;
   const hatch = e.matches(".chart-hatch, .chart-grid");
   const shape = e.matches(".chart-span, .chart-plain, .chart-edge");
-  const seen = shape || e.matches("text, pattern rect");
+  const seen = shape || e.matches("text:not(.chart-on), pattern rect");
   const line = e.matches(".chart-line, .chart-mark, .chart-rule");
   return [
     own && seen && !hatch && fill.startsWith("rgb") ? fill : null,

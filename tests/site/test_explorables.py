@@ -33,7 +33,7 @@ SHOWN = {
     "checkpoint": "reliability/checkpointing/in-depth/",
     "data-path": "concepts/data-at-scale/",
     "memory-step": "concepts/memory/in-depth/",
-    "pipeline": "concepts/pipeline-parallelism/",
+    "pipeline": "concepts/pipeline-parallelism/in-depth/",
     "router": "concepts/mixture-of-experts/",
     "formats": "concepts/low-precision/",
     "launches": "concepts/compile/",

@@ -25,6 +25,7 @@ from torch.distributed.pipelining.schedules import (
     _add_unshard_reshard,
     _ComputationType,
 )
+from torch.utils.checkpoint import checkpoint
 
 from lockstep.experiments.demos.torch_pipelines import (
     MICRO_BATCHES,
@@ -391,6 +392,40 @@ def test_a_block_compiled_in_place_runs_its_backward_twice() -> None:
     split = [weight.grad for weight in weights]
     whole = torch.autograd.grad(block(x).sum(), weights)
     torch.testing.assert_close(split, list(whole))
+
+
+@pytest.mark.parametrize(
+    ("block", "x", "groups"),
+    [
+        (Block(), torch.ones(1, WIDTH), 2),
+        (
+            nn.TransformerEncoderLayer(WIDTH, 2, 32, norm_first=True),
+            torch.ones(2, 1, WIDTH),
+            6,
+        ),
+    ],
+)
+def test_a_split_backward_recomputes_a_block_for_every_layer(
+    block: nn.Module, x: Tensor, groups: int
+) -> None:
+    """A block under activation checkpointing runs again once in a whole
+    backward pass. If torch splits the backward pass, the block runs again for
+    the gradient of its input, and once more for each layer with weights: seven
+    times in all for a transformer layer with six of them."""
+    ran = []
+    block.register_forward_pre_hook(lambda *_: ran.append("forward"))
+    x.requires_grad_()
+    checkpoint(block, x, use_reentrant=False).sum().backward()
+    assert len(ran) == 1 + 1
+    ran.clear()
+    y = checkpoint(block, x, use_reentrant=False)
+    weights = list(block.parameters())
+    _, owed = stage_backward_input(
+        [y], [torch.ones_like(y)], [x], iter(weights)
+    )
+    assert len(ran) == 1 + 1
+    stage_backward_weight(iter(weights), owed)
+    assert len(ran) == 1 + 1 + groups
 
 
 def in_place(donate: bool) -> str:

@@ -126,7 +126,6 @@ def carry_out(
 
 
 # --8<-- [end:carry_out]
-# --8<-- [start:dealt]
 def dealt(name: str, parts: int, rank: int, ranks: int) -> list[int]:
     """Which parts of the model a rank holds, of `parts` for each rank."""
     if name in ("ZBVZeroBubble", "DualPipeV"):  # down the ranks, and up again
@@ -134,7 +133,6 @@ def dealt(name: str, parts: int, rank: int, ranks: int) -> list[int]:
     return list(range(rank, parts * ranks, ranks))
 
 
-# --8<-- [end:dealt]
 # --8<-- [start:torch]
 class Pipeline:
     """One of torch's schedules over this rank's parts of a model.
@@ -185,7 +183,6 @@ class Pipeline:
 
 
 # --8<-- [end:torch]
-# --8<-- [start:tokens]
 def summed(output: Tensor, target: Tensor) -> Tensor:
     """The loss of a micro-batch, summed over the tokens that count."""
     errors = (output - target).square().mean(-1)
@@ -209,7 +206,6 @@ def per_token(
             parameter.grad /= tokens
 
 
-# --8<-- [end:tokens]
 # --8<-- [start:clip]
 def clip_over_stages(
     parameters: Sequence[nn.Parameter], most: float, group: Group = None
@@ -345,7 +341,6 @@ def step_of(name: str, parts: int) -> Seen:
 # Data parallelism on top
 
 
-# --8<-- [start:wrap]
 def ddp(part: nn.Sequential, group: DeviceMesh) -> nn.Module:
     """A replica of a stage."""
     return DistributedDataParallel(part, process_group=group.get_group())
@@ -360,7 +355,6 @@ def fsdp(part: nn.Sequential, group: DeviceMesh, free: bool) -> nn.Module:
     return part
 
 
-# --8<-- [end:wrap]
 class Composed(NamedTuple):
     """What the last stage of two did in a step, each stage on two ranks."""
 

@@ -28,6 +28,7 @@ from lockstep.site.pages import (
     failure_pictures,
     hardware_pictures,
     memory_pictures,
+    pipeline_pictures,
     published_runs,
     sharding_pictures,
     silent_pictures,
@@ -597,6 +598,8 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "loss": loss,
     "ring-all-reduce": collectives_pictures.ring_steps,
     "step-memory": memory_pictures.step_memory,
+    "pipeline-schedules": pipeline_pictures.schedules,
+    "pipeline-gaps": pipeline_pictures.gaps,
     "spike-batch": spike(
         "bad batch",
         "A bad batch at step 160",
