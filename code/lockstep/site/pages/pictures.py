@@ -24,6 +24,7 @@ from lockstep.site.pages import (
     ddp_pictures,
     memory_pictures,
     published_runs,
+    recovery_pictures,
     sharding_pictures,
 )
 from lockstep.site.pages.charts import (
@@ -627,6 +628,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "gpu-waiting": waiting,
     "neighbors": neighbors,
     "proteins": proteins,
+    "recovery": recovery_pictures.recovery,
     "phases": phases,
     "trace-late": trace("late", "Trace A"),
     "trace-apart": trace("apart", "Trace B"),
