@@ -644,6 +644,21 @@ def test_gaps_tell_late_messages_from_a_slow_stage(width: int) -> None:
     assert min(slow[:-1]) > 1
 
 
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_failures_bar_is_as_long_as_its_waits(width: int) -> None:
+    """A hang costs 106 minutes with a person and 48 without, a crash 39, and a
+    hang with every part shortened 10. Each bar ends at its sum."""
+    svg = drawn(PICTURES["recovery"](), width)
+    scale = Scale(upright(svg), [0, 20, 40, 60, 80, 100, 120])
+    blocks = svg.select("rect.chart-edge")[5:]  # after the legend's
+    ends = [scale(float(b["x"]) + float(b["width"])) for b in blocks[4::5]]
+    assert ends == pytest.approx([106, 48, 39, 580 / 60], abs=0.2)
+    for (_, *waits, total), end in zip(table("recovery"), ends, strict=True):
+        minutes = [float(wait.removesuffix(" min")) for wait in waits]
+        assert sum(minutes) == pytest.approx(end, abs=0.2)
+        assert float(total.removesuffix(" min")) == pytest.approx(end, abs=0.2)
+
+
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
     """Three steps of four samples, dealt by turns; the last job has four ranks
     for one step and two from then on."""

@@ -68,7 +68,7 @@ CURES = [
         ("world-size",),
         "the position is counted per rank",
         "`Batches` counts samples of the global batch, then deals them out",
-        "reliability/fault-tolerance.md#elastic",
+        "reliability/fault-tolerance/in-depth.md#elastic",
     ),
     Cure(
         ("kill",),
@@ -141,13 +141,13 @@ CURES = [
         ("sigterm",),
         "nothing listens to SIGTERM, or ranks hear of it at different steps",
         "`attached` listens, and `Run.committed` tells all ranks at one step",
-        "reliability/fault-tolerance.md#preemption",
+        "reliability/fault-tolerance/in-depth.md#preemption",
     ),
     Cure(
         ("hang",),
         "collectives wait half an hour, and nothing watches the ranks",
         "`attached` starts a watchdog that ends the job",
-        "reliability/fault-tolerance.md#hangs",
+        "reliability/fault-tolerance/in-depth.md#hangs",
     ),
 ]  # fmt: skip
 CURE_OF = {name: cure for cure in CURES for name in cure.questions}

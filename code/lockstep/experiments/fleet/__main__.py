@@ -13,6 +13,7 @@ import tyro
 
 from lockstep.experiments.fleet import tables
 from lockstep.experiments.fleet.answer import answer
+from lockstep.experiments.fleet.recovery import handled
 from lockstep.experiments.fleet.reports import REPORTS, Report
 from lockstep.experiments.fleet.settings import Fleet
 from lockstep.experiments.markdown import rewrite
@@ -90,6 +91,7 @@ def run(result: Path = RESULT) -> int:
     found = {
         "reports": {name: simulated(one) for name, one in REPORTS.items()},
         "spares": with_spares(),
+        "handled": handled(),
     }
     write(found, result)
     return render(result)

@@ -11,7 +11,7 @@ Found = dict[str, Any]
 
 def tables(found: Found) -> str:
     """All of them, in one text."""
-    return sections(found, published, mttf, spares, assumed)
+    return sections(found, published, mttf, spares, assumed, handled, ettr)
 
 
 def published(found: Found) -> str:
@@ -83,6 +83,38 @@ def assumed(found: Found) -> str:
             )
     head = ["fleet", "assumed", "value", "halved", "as assumed", "doubled"]
     return table(head, rows)
+
+
+def handled(found: Found) -> str:
+    """A failure's cost and the goodput, by the way to handle failures."""
+    rows = [
+        [
+            name,
+            f"{one['minutes']:.0f}",
+            f"{100 * one['formula']:.0f} %",
+            f"{100 * one['simulated']:.0f} %",
+        ]
+        for name, one in found["handled"].items()
+    ]
+    head = ["failures are handled", "minutes", "formula", "simulated"]
+    return table(head, rows)
+
+
+def ettr(found: Found) -> str:
+    """Goodput, published and simulated, of fleets of four companies."""
+    rows = []
+    for name in ("byterobust", "llama3", "megascale", "opt"):
+        report = REPORTS[name]
+        goodput = 100 * (report.goodput or 0)
+        rows.append(
+            [
+                f"[{named(report)}]({report.url})",
+                f"{report.fleet.gpus:,}",
+                f"{'over ' if report.at_least else ''}{goodput:.0f} %",
+                f"{100 * found['reports'][name]['goodput']['mean']:.0f} %",
+            ]
+        )
+    return table(["fleet", "GPUs", "published", "simulated"], rows)
 
 
 def described(report: Report, names: list[str]) -> tuple[str, str]:
