@@ -15,8 +15,6 @@ from playwright.sync_api import Page
 from lockstep.experiments.benchmarks import timeline
 from lockstep.explore.svg import FONT
 from lockstep.planner.checkpoints import young
-
-
 from lockstep.planner.questions import ask
 from lockstep.practice.figures import computed
 from lockstep.site.pages import checkpoint_pictures, pictures
