@@ -22,6 +22,7 @@ from lockstep.planner.questions import ask
 from lockstep.site.pages import (
     data_pictures,
     ddp_pictures,
+    launch_pictures,
     memory_pictures,
     published_runs,
     recovery_pictures,
@@ -623,6 +624,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     ),
     "benchmark": benchmark,
     "fleets": fleets,
+    "grace": launch_pictures.grace,
     "gpu-roofline": roofline,
     "gpu-peaks": peaks,
     "gpu-waiting": waiting,
