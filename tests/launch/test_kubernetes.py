@@ -23,6 +23,9 @@ POD = JOB["template"]["spec"]
 RUNTIME = DOCUMENTS["TrainingRuntime"]["spec"]["template"]["spec"]
 (NODE,) = RUNTIME["replicatedJobs"]
 NODE_POD = NODE["template"]["spec"]["template"]["spec"]
+JOBSET = DOCUMENTS["JobSet"]["spec"]
+(SET_JOB,) = (job["template"]["spec"] for job in JOBSET["replicatedJobs"])
+SET_POD = SET_JOB["template"]["spec"]
 
 
 def faults(document: dict[str, Any]) -> list[str]:
@@ -66,7 +69,36 @@ def test_exit_codes_mean_what_the_trainer_means() -> None:
     assert POD["restartPolicy"] == "Never"
 
 
-@pytest.mark.parametrize("pod", [POD, NODE_POD])
+def test_the_jobset_fails_on_bad_settings_and_restarts_on_all_else() -> None:
+    """The trainer's exit code for bad settings fails a job by its pod failure
+    policy, and that fails the set. A preemption isn't counted, and any other
+    failed pod restarts the set."""
+    rules = SET_JOB["podFailurePolicy"]["rules"]
+    assert {
+        code: rule["action"]
+        for rule in rules
+        for code in rule["onExitCodes"]["values"]
+    } == {2: "FailJob", EXIT_CODE: "Ignore"}
+    assert SET_JOB["backoffLimit"] == 0
+    settings, broken = JOBSET["failurePolicy"]["rules"]
+    assert settings["action"] == "FailJobSet"
+    assert settings["onJobFailureReasons"] == ["PodFailurePolicy"]
+    assert broken["action"] == "RestartJobSet"
+    assert not {*broken} & {"onJobFailureReasons", "targetReplicatedJobs"}
+
+
+def test_ranks_of_the_jobset_find_one_another() -> None:
+    """JobSet names a pod by set, job, job's number and pod's number."""
+    (trainer,) = SET_POD["containers"]
+    given = {item["name"]: item.get("value") for item in trainer["env"]}
+    (job,) = JOBSET["replicatedJobs"]
+    name = DOCUMENTS["JobSet"]["metadata"]["name"]
+    assert given["MASTER_ADDR"] == f"{name}-{job['name']}-0-0.{name}"
+    count = int(given["NNODES"])
+    assert count == SET_JOB["completions"] == SET_JOB["parallelism"]
+
+
+@pytest.mark.parametrize("pod", [POD, NODE_POD, SET_POD])
 def test_there_is_time_to_save(pod: dict[str, Any]) -> None:
     """The trainer gives the last steps seconds, then waits for a checkpoint."""
     assert pod["terminationGracePeriodSeconds"] >= 10 * GRACE_SECONDS
@@ -77,8 +109,10 @@ def test_a_pod_has_a_node() -> None:
     device, /dev/shm in memory, and the right to pin memory."""
     trainer = DOCUMENTS["TrainJob"]["spec"]["trainer"]
     (container,), (node,) = POD["containers"], NODE_POD["containers"]
+    (member,) = SET_POD["containers"]
     for pod, runs, limits in (
         (POD, container, container["resources"]["limits"]),
+        (SET_POD, member, member["resources"]["limits"]),
         (NODE_POD, node, trainer["resourcesPerNode"]["limits"]),
     ):
         assert limits["nvidia.com/gpu"] == 8
@@ -88,7 +122,7 @@ def test_a_pod_has_a_node() -> None:
         volumes = {v["name"]: v for v in pod["volumes"]}
         shm = volumes[mounted["/dev/shm"]]
         assert shm["emptyDir"]["medium"] == "Memory"
-    assert container["command"][1:] == ["8"]
+    assert container["command"][1:] == member["command"][1:] == ["8"]
     assert "--nproc-per-node=8" in trainer["command"]
 
 
@@ -131,7 +165,7 @@ def test_the_trainjob_runs_in_its_runtime() -> None:
 
 
 def test_all_run_the_same_image() -> None:
-    images = {p["containers"][0]["image"] for p in (POD, NODE_POD)}
+    images = {p["containers"][0]["image"] for p in (POD, NODE_POD, SET_POD)}
     recipe = (MANIFESTS.parent / "Containerfile").read_text()
     (image,) = images
     assert f"--tag {image} ." in recipe

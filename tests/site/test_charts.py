@@ -657,6 +657,16 @@ def test_a_failures_bar_is_as_long_as_its_waits(width: int) -> None:
         assert float(total.removesuffix(" min")) == pytest.approx(end, abs=0.2)
 
 
+def test_most_default_graces_are_too_short_for_two_steps_and_a_save() -> None:
+    """Two steps of 10 s and 100 GB at 4 GB/s take 45 s. Only EC2's notice and
+    Slurm's signal before the time limit are longer."""
+    enough = [name for name, _, fits in table("grace") if fits == "yes"]
+    assert enough == [
+        "notice of an EC2 Spot instance",
+        "Slurm, with --signal=TERM@120",
+    ]
+
+
 def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
     """Three steps of four samples, dealt by turns; the last job has four ranks
     for one step and two from then on."""

@@ -2,8 +2,8 @@
 
     python tests/launch/schemas/trim.py FOLDER
 
-FOLDER holds kubeflow/trainer's two CustomResourceDefinitions and Kubernetes'
-`_definitions.json`; README.md says which, and where they are.
+FOLDER holds the CustomResourceDefinitions of kubeflow/trainer and JobSet, and
+Kubernetes' `_definitions.json`; README.md says which, and where they are.
 """
 
 import json
@@ -55,8 +55,12 @@ def reached(definitions: dict[str, Any], name: str) -> dict[str, Any]:
 def main(folder: Path) -> None:
     """Read the originals in `folder`, write the trimmed ones."""
     schemas = {}
-    for kind in ("trainjob", "trainingruntime"):
-        path = folder / f"trainer.kubeflow.org_{kind}s.yaml"
+    for kind, group in {
+        "trainjob": "trainer.kubeflow.org",
+        "trainingruntime": "trainer.kubeflow.org",
+        "jobset": "jobset.x-k8s.io",
+    }.items():
+        path = folder / f"{group}_{kind}s.yaml"
         (version,) = yaml.safe_load(path.read_text())["spec"]["versions"]
         schemas[kind] = version["schema"]["openAPIV3Schema"]
     text = (folder / "_definitions.json").read_text()

@@ -1,0 +1,118 @@
+"""The batch script with one torchrun on each node, with commands that only say
+that they were called."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "code" / "launch" / "torchrun.sbatch"
+STUBS = {
+    "srun": 'echo "$@" >"$TOLD/called"; printf "$SAID"; exit "$CODE"',
+    "scontrol": 'echo "$@" >>"$TOLD/scontrol-$1"; echo node-7; echo node-8',
+}
+PREEMPTED = (
+    "W1129 torch/distributed/elastic/agent/server/api.py:753] Received 15 death"
+    " signal, shutting down workers\n"
+)
+HUNG = (
+    "[rank3]:[E1129 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught"
+    " collective operation timeout: WorkNCCL(SeqNum=7)\n"
+)
+
+
+def left(node: str, code: int) -> str:
+    """Return what srun says of a task that ended badly."""
+    return f"srun: error: {node}: task 1: Exited with exit code {code}\n"
+
+
+class Batch:
+    """The script of one run, started as often as Slurm would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.run_dir = folder, folder / "run"
+        for name, text in STUBS.items():
+            stub = folder / name
+            stub.write_text(f"#!/bin/bash\n{text}\n")
+            stub.chmod(0o755)
+
+    def start(self, said: str, code: int) -> int:
+        """Start it where `srun` says `said` and returns `code`."""
+        world = {
+            "PATH": f"{self.folder}:/usr/bin:/bin",
+            "TOLD": str(self.folder),
+            "SAID": said,
+            "CODE": str(code),
+            "RUN_DIR": str(self.run_dir),
+            "SLURM_JOB_ID": "42",
+            "SLURM_JOB_NODELIST": "node-[7-8]",
+            "SLURM_NNODES": "2",
+        }
+        script = "bash", str(SCRIPT), "train.py", "--max-steps", "9"
+        return subprocess.run(script, env=world, check=False).returncode
+
+    def save(self, name: str) -> None:
+        """Add a checkpoint."""
+        (self.run_dir / "checkpoints" / name).mkdir(parents=True)
+
+    def asked(self, command: str) -> list[str]:
+        """Return what `scontrol` was asked by that command."""
+        path = self.folder / f"scontrol-{command}"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "again", "excluded"),
+    [
+        ("", 0, False, ""),
+        (PREEMPTED + left("node-7", 1), 1, True, ""),
+        (left("node-8", 1) + PREEMPTED, 1, True, "node-8"),
+        (left("node-8", 137) + left("node-7", 1), 137, True, "node-8"),
+        (HUNG + left("node-7", 1), 1, True, ""),
+    ],
+    ids=["finished", "preempted", "crashed", "killed", "hung"],
+)
+def test_the_torchrun_script_requeues_by_the_first_cause(
+    said: str, code: int, again: bool, excluded: str, tmp_path: Path
+) -> None:
+    """The script requeues a preempted job, a hang and a failure. It excludes
+    the node whose torchrun ended first, unless a preemption or NCCL's timeout
+    was logged before."""
+    batch = Batch(tmp_path)
+    assert batch.start(said, code) == code
+    assert batch.asked("requeue") == ["requeue 42"] * again
+    updates = [f"update JobId=42 ExcNodeList={excluded}"] * bool(excluded)
+    assert batch.asked("update") == updates
+    called = (tmp_path / "called").read_text()
+    assert "torchrun --nnodes=2 --nproc-per-node=8" in called
+    assert "--rdzv-endpoint=node-7:29500" in called
+    assert called.endswith("train.py --max-steps 9\n")
+
+
+def test_a_second_failure_at_the_same_checkpoint_ends_the_job(
+    tmp_path: Path,
+) -> None:
+    """The script doesn't requeue a second failure with the same newest
+    checkpoint. A newer checkpoint allows another failure, and a preemption in
+    between doesn't count. Nodes of all failures stay excluded."""
+    batch = Batch(tmp_path)
+    batch.start(left("node-8", 1), 1)
+    batch.save("step-100")
+    batch.start(left("node-7", 137), 137)
+    assert batch.asked("update")[-1].endswith("=node-7,node-8")
+    batch.start(PREEMPTED + left("node-7", 1), 1)
+    assert len(batch.asked("requeue")) == 3
+    assert batch.start(left("node-7", 1), 1) == 1
+    assert len(batch.asked("requeue")) == 3
+
+
+def test_the_torchrun_script_leaves_two_steps_and_a_save() -> None:
+    """Two steps of 10 s and 100 GB at 4 GB/s take 45 s. torchrun's wait before
+    SIGKILL is longer, and Slurm's notice before the time limit is longer than
+    torchrun's."""
+    text = SCRIPT.read_text()
+    (shutdown,) = re.findall(r"--shutdown-timeout=(\d+)", text)
+    (notice,) = re.findall(r"--signal=TERM@(\d+)", text)
+    assert 2 * 10 + 100 / 4 == 45
+    assert 45 < int(shutdown) < int(notice)
