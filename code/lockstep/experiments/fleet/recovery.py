@@ -4,7 +4,6 @@ one failure costs with what the weeks lose."""
 from dataclasses import replace
 from typing import Any
 
-from lockstep.experiments.fleet.answer import answer
 from lockstep.experiments.fleet.reports import BYTEROBUST
 from lockstep.experiments.fleet.settings import HOUR, Fleet
 
@@ -71,6 +70,9 @@ def lost(fleet: Fleet) -> float:
 def handled() -> dict[str, dict[str, Any]]:
     """Return for each way the minutes of a failure, the ETTR by the formula and
     by the simulation, and the simulated share of waiting for spare nodes."""
+    # The site draws `parts` where nothing that simulates is installed.
+    from lockstep.experiments.fleet.answer import answer
+
     rows = {}
     for name, fleet in WAYS.items():
         found = answer(fleet)

@@ -28,7 +28,7 @@ _moved: dict[str, str] = {}  # of the present build
 
 
 def address(page: str) -> str:
-    """The address of `concepts/hardware/index.md` is `concepts/hardware/`."""
+    """The address of `concepts/hardware.md` is `concepts/hardware/`."""
     page, hash_, anchor = page.partition("#")
     return page.removesuffix("index.md").replace(".md", "/") + hash_ + anchor
 
