@@ -22,6 +22,7 @@ from lockstep.planner.questions import ask
 from lockstep.site.pages import (
     data_pictures,
     ddp_pictures,
+    exam_pictures,
     memory_pictures,
     published_runs,
     sharding_pictures,
@@ -582,6 +583,8 @@ def millis(microseconds: float) -> str:
 PICTURES: dict[str, Callable[[], Chart]] = {
     "bubble": bubble,
     "ddp-overlap": ddp_pictures.overlap,
+    "exam-first-difference": exam_pictures.first_difference,
+    "exam-matrix": exam_pictures.matrix,
     "one-order": data_pictures.one_order,
     "loss": loss,
     "step-memory": memory_pictures.step_memory,
