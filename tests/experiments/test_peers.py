@@ -184,6 +184,25 @@ def test_recorded_cures_hold_on_a_gpu() -> None:
         assert "failed" not in answers.values(), name
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("a b c d", "all"),
+        ("a b c", "all except d"),
+        ("b d", "all except a and c"),
+        ("b", "b"),
+        ("", "none"),
+    ],
+)
+def test_a_list_of_nearly_all_names_tells_the_others(
+    names: str, said: str
+) -> None:
+    """A list of names that leaves out one or two names these instead, unless a
+    name carries a mark."""
+    assert tables.listed(names.split(), [*"abcd"]) == said
+    assert tables.listed(["a*", "b", "c"], ["a*", *"bcd"]) == "a*, b, c"
+
+
 def test_what_has_no_cure_stays_failed() -> None:
     """Where the notes say that nothing mends a failure, it is none that the
     cures of others pass: torchtitan's hashes refuse a changed pickle, and who

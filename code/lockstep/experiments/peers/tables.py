@@ -405,17 +405,20 @@ def choose(found: dict[str, Any]) -> str:
             if asked(one, questions) == "a part":
                 name += "\\*"
             names.setdefault(one.gives(need), []).append(name)
-        rows.append(
-            [
-                need,
-                *(
-                    ", ".join(names.get(how, ["none"]))
-                    for how in ("documented", "changed", "not applicable")
-                ),
-            ]
-        )
-    head = ["it …", "as documented", "after our changes", "doesn't apply to"]
+        columns = "documented", "changed", "not applicable"
+        every = [name for found in names.values() for name in found]
+        rows.append([need, *(listed(names.get(x, []), every) for x in columns)])
+    head = ["need", "as documented", "after our changes", "doesn't apply to"]
     return table(head, rows, "---")
+
+
+def listed(names: list[str], every: list[str]) -> str:
+    """Return these names, or those of all names that are missing if they are
+    one or two."""
+    left = [name for name in every if name not in names]
+    if len(left) > 2 or any(name.endswith("*") for name in names):
+        return ", ".join(names) or "none"
+    return f"all except {' and '.join(left)}" if left else "all"
 
 
 def advice(found: dict[str, Any]) -> str:
@@ -430,7 +433,7 @@ def advice(found: dict[str, Any]) -> str:
         for one in found["others"]
         if one.notes.advice
     ]
-    head = ["trainer", "the worst, as documented", "change first"]
+    head = ["trainer", "worst fault", "change first"]
     return table(head, rows, "---")
 
 
