@@ -390,8 +390,8 @@ def exact(found: dict[str, Any]) -> str:
     return (
         f"After a kill in the middle of an epoch, {len(names)} of"
         f" {len(others)} trainers, as documented, {ends} exactly as an"
-        f" undisturbed run does: {', '.join(names)}. {len(random)} more would"
-        f" do so if the model had no dropout: {', '.join(random)}.\n"
+        f" undisturbed run does: {', '.join(names)}. Another {len(random)}"
+        f" would if the model had no dropout: {', '.join(random)}.\n"
     )
 
 
