@@ -26,6 +26,7 @@ from lockstep.exam.scenarios import (
     failed,
     passed,
 )
+from lockstep.site.build.addresses import address
 from tests.conftest import ROOT
 
 pytest_plugins = ["pytester"]
@@ -427,12 +428,12 @@ def test_the_report_is_one_file_that_says_all(exam: Exam) -> None:
 
 def test_every_question_has_a_fix_and_a_page() -> None:
     """Each question has a usual cause and a fix, and the page that the report
-    names exists, with its anchor."""
+    names exists, with its anchor, at the address that the report gives."""
     assert {*BY_ID} <= {*CURE_OF}
     for cure in CURES:
         page, anchor = cure.page.split("#")
         assert f"{{ #{anchor} }}" in (ROOT / "docs" / page).read_text(), cure
-        assert cure.path == f"{page.removesuffix('.md')}/#{anchor}"
+        assert cure.path == f"{address(page)}#{anchor}"
 
 
 def test_the_cause_of_an_explained_failure_is_told_though_it_was_not_asked(

@@ -475,7 +475,7 @@ def test_without_scripts_every_page_can_be_read(
         expect(folded(page)).to_be_hidden()
         page.locator("summary", has_text="Folded").first.click()
         expect(folded(page)).to_be_visible()
-        page.goto(site.address + "reliability/resume-exam/")
+        page.goto(site.address + "reliability/resume-exam/in-depth/")
         tabs = page.locator(".tabbed-block")
         expect(tabs.nth(1)).to_be_hidden()
         page.locator(".tabbed-labels label").nth(1).click()

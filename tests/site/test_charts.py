@@ -13,11 +13,14 @@ from bs4 import BeautifulSoup, Tag
 from playwright.sync_api import Page
 
 from lockstep.experiments.benchmarks import timeline
+from lockstep.experiments.demos.first_difference import COMPARED
+from lockstep.experiments.peers.__main__ import HOME as PEERS
+from lockstep.experiments.peers.tables import NEEDS
 from lockstep.explore.svg import FONT
 from lockstep.planner.checkpoints import young
 from lockstep.planner.questions import ask
 from lockstep.practice.figures import computed
-from lockstep.site.pages import checkpoint_pictures, pictures
+from lockstep.site.pages import checkpoint_pictures, exam_pictures, pictures
 from lockstep.site.pages.charts import (
     NARROW,
     WIDE,
@@ -679,6 +682,46 @@ def test_each_job_has_the_same_samples_and_deals_them_to_its_ranks() -> None:
         [0, 1, 2, 3] * 3,
         [0, 1, 2, 3] + [0, 1] * 4,
     ]
+
+
+def test_the_first_difference_is_the_one_that_the_exam_blames() -> None:
+    """Samples, rates and RNG states are the same in all 18 steps. The state of
+    the optimizer differs from step 9 on, and the weights from step 10 on."""
+    rows = {row[0]: row[1:] for row in table("exam-first-difference")}
+    assert [*rows] == [*COMPARED]
+    same, first, follows = exam_pictures.KINDS
+    optimizer = [same] * 8 + [first] + [follows] * 9
+    weights = [same] * 9 + [follows] * 9
+    assert [*rows.values()] == [*[[same] * 18] * 3, optimizer, weights]
+    assert exam_pictures.recorded()[3] == "optimizer"
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_the_matrix_of_trainers_has_a_cell_for_each_need(width: int) -> None:
+    """A cell is full, empty or hatched as its answer in the table, which the
+    page's list of names agrees with."""
+    rows = {row[0]: row[1:] for row in table("exam-matrix")}
+    words = dict(exam_pictures.ANSWERS.values())
+    svg = drawn(PICTURES["exam-matrix"](), width)
+    said = [x.get_text() for x in svg.select("text")]
+    full = len(svg.select("rect.chart-fill-0"))
+    answers = [answer for row in rows.values() for answer in row]
+    for how, found in (
+        ("fill-0", full),
+        ("stroke-0", len(svg.select("path.chart-stroke-0"))),
+        ("", said.count("–")),
+    ):
+        expected = [a for a in answers if words[a] == how]
+        assert found == len(expected) + 1  # the legend's
+    listed = (PEERS / "result.md").read_text("utf-8")
+    for number, need in enumerate(NEEDS):
+        (line,) = re.findall(
+            rf"^\| {re.escape(need)} \| (.*?) \|", listed, re.M
+        )
+        named = {one.rstrip("\\*") for one in line.split(", ")} - {"none"}
+        assert named == {
+            name for name, row in rows.items() if words[row[number]] == "fill-0"
+        }
 
 
 def test_the_bubble_is_that_of_the_schedules_papers() -> None:

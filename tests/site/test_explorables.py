@@ -38,7 +38,7 @@ SHOWN = {
     "formats": "concepts/low-precision/",
     "launches": "concepts/compile/",
     "loss-scale": "concepts/low-precision/",
-    "second-launch": "reliability/resume-exam/",
+    "second-launch": "reliability/resume-exam/in-depth/",
 }
 PHONE: Any = {"width": 360, "height": 800}
 # A grid of samples, and the slowest to compute.

@@ -15,7 +15,8 @@ class Cure(NamedTuple):
     @property
     def path(self) -> str:
         """The page's path on the site."""
-        page, _, anchor = self.page.partition(".md#")
+        page, _, anchor = self.page.partition("#")
+        page = page.removesuffix("index.md").removesuffix(".md").rstrip("/")
         return f"{page}/#{anchor}"
 
 
@@ -26,7 +27,7 @@ CURES = [
         " kernel isn't deterministic",
         "seed each of them from the run's seed; fix this first, since nothing"
         " else can be judged",
-        "reliability/resume-exam.md#yours",
+        "reliability/resume-exam/index.md#yours",
     ),
     Cure(
         ("batch", "reshuffled"),
@@ -85,7 +86,7 @@ CURES = [
         " from the restored generator",
         "`Run.save` keeps each rank's RNG state; give the loader a separate"
         " generator",
-        "reliability/resume-exam.md#pass",
+        "reliability/resume-exam/index.md#pass",
     ),
     Cure(
         ("rank-seeds",),
@@ -135,7 +136,7 @@ CURES = [
         " strings, or loads it on one rank only",
         "`Run.restore` loads the newest whole checkpoint on every rank and"
         " returns its step",
-        "reliability/resume-exam.md#pass",
+        "reliability/resume-exam/index.md#pass",
     ),
     Cure(
         ("sigterm",),

@@ -10,20 +10,15 @@ SCRIPT = Path(__file__).with_name("plain_loop.py")
 
 
 def command(launch: Launch, script: Path = SCRIPT) -> list[object]:
-    """By torchrun, with a setting for each of what the exam asks for."""
+    """Return torchrun's command line, with each setting of the launch."""
     return [
         launch.python, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", launch.ranks, script,
-        "--run-dir", launch.run_dir,
-        "--steps", launch.steps,
-        "--stop-at", launch.stop_at or -1,
-        "--save-every", launch.save_every,
-        "--batch", launch.global_batch,
-        "--micro-batch", launch.micro_batch or -1,
-        "--workers", launch.workers,
+        "--nproc-per-node", launch.ranks, script, "--run-dir", launch.run_dir,
+        "--steps", launch.steps, "--stop-at", launch.stop_at or -1,
+        "--batch", launch.global_batch, "--save-every", launch.save_every,
+        "--micro-batch", launch.micro_batch or -1, "--seed", launch.seed,
+        "--workers", launch.workers, "--seconds", launch.timeout_seconds,
         "--fp16" if launch.precision == "fp16" else "--no-fp16",
-        "--seed", launch.seed,
-        "--seconds", launch.timeout_seconds,
     ]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ SHORT = {
 }
 OURS = "cut", "lockstep"
 SILENT = re.compile(r"silent failure (\d+)")
+SILENT_PAGE = "../silent-failures/in-depth.md"
 SIGNS = {
     "passed": "✓",
     "failed": "✗",
@@ -42,28 +43,28 @@ SIGNS = {
     "not run": "?",
 }
 DROPOUT = frozenset({"rng-state", "rank-seeds"})
-# What somebody may need of a trainer: the questions that ask for it, and the
-# failures from which theirs may follow all the same.
+# What a user may need: the questions that ask for it, and the failures from
+# which theirs may follow all the same.
 ANY = frozenset(BY_ID)
 NEEDS = {
-    "exactly the samples that are due, after kills in the middle of an epoch"
-    " and between two, with loader workers": (
+    "resumes with the right samples": (
         ("exactly-once", "order", "epoch-boundary", "two-restarts",
          "loader-workers"), DROPOUT,
     ),
-    "a random state of its own for each rank, that goes on": (
+    "restores each rank's own RNG state": (
         ("rank-seeds", "rng-state"), frozenset(),
     ),
-    "a start without a person after a kill in the middle of a save, or a full"
-    " disk": (("kill-during-save", "full-disk"), ANY),
-    "that a damaged checkpoint is noticed": (
+    "restarts after a kill during a save": (
+        ("kill-during-save", "full-disk"), ANY,
+    ),
+    "detects a damaged checkpoint": (
         ("truncated", "missing-file", "flipped-bit"), frozenset(),
     ),
-    "that another run's checkpoint is refused": (("wrong-run",), frozenset()),
-    "that no code in a checkpoint is run": (("pickle",), frozenset()),
-    "twice the number of ranks": (("world-size",), DROPOUT),
-    "a save at SIGTERM": (("sigterm",), DROPOUT),
-    "an end when a rank hangs": (("hang",), frozenset()),
+    "refuses another run's checkpoint": (("wrong-run",), frozenset()),
+    "runs no code from a checkpoint": (("pickle",), frozenset()),
+    "resumes on twice the ranks": (("world-size",), DROPOUT),
+    "saves at SIGTERM": (("sigterm",), DROPOUT),
+    "ends when a rank hangs": (("hang",), frozenset()),
 }  # fmt: skip
 # What goes wrong, in kinds, and the questions that show it.
 KINDS = {
@@ -111,6 +112,14 @@ class Failure(BaseModel):
         return self.mend.strip().startswith("None")
 
 
+class Advice(BaseModel):
+    """What its users should know first, in words."""
+
+    question: str  # the failure that is the worst
+    worst: str
+    first: str  # the changes to make first
+
+
 class Notes(BaseModel):
     """What we say of a peer."""
 
@@ -119,6 +128,7 @@ class Notes(BaseModel):
     script: str = ""  # what the trainer leaves to its user, and ours does
     docs: dict[str, str] = {}  # pages that it follows, by their titles
     does_well: str
+    advice: Advice | None = None
     failures: list[Failure] = []
 
 
@@ -169,6 +179,16 @@ class Peer(BaseModel):
             return SIGNS["follows" if note.follows else "failed"]
         return sign(one)
 
+    def gives(self, need: str) -> str:
+        """Return how it gives one of `NEEDS`: as documented, after changes in
+        its user's script, not, or not applicable."""
+        if self.has(need):
+            return "documented"
+        if self.has(need, mended=True):
+            return "changed"
+        none = asked(self, NEEDS[need][0]) == "nothing"
+        return "not applicable" if none else "not"
+
     def has(self, need: str, mended: bool = False) -> bool:
         """Whether it gives one of `NEEDS`."""
         names, but = NEEDS[need]
@@ -218,7 +238,8 @@ def tables(home: Path) -> str:
         "faults": json.loads(campaign.read_text())["faults"],
     }
     parts = (
-        questions, cures, exact, choose, summary, often, matrix, after, kinds,
+        questions, cures, exact, choose, advice, summary, often, matrix, after,
+        kinds,
         four, on_gpu, gpu, faults, machine,
     )  # fmt: skip
     return sections(found, *parts) + "\n".join(
@@ -285,7 +306,7 @@ def summary(found: dict[str, Any]) -> str:
         )
     head = [
         "trainer", "versions, and when examined", "✓", "○ / ●",
-        "✗ / but for dropout / after cures", "– / ?",
+        "✗ / without dropout / after cures", "– / ?",
     ]  # fmt: skip
     return table(head, rows, "---")
 
@@ -332,12 +353,9 @@ def faults(found: dict[str, Any]) -> str:
     for name, variant in found["told"].items():
         one = found["faults"].get(name)
         if one and variant.question:
-            words = variant.words
             linked = SILENT.sub(
-                lambda n: (
-                    f"[{n[0]}](silent-failures/in-depth.md#d{int(n[1]):02})"
-                ),
-                words,
+                lambda n: f"[{n[0]}]({SILENT_PAGE}#d{int(n[1]):02})",
+                variant.words,
             )
             failed = ", ".join(f"`{q}`" for q in one["failed"])
             rows.append([linked, failed, str(len(one["explained"]))])
@@ -363,43 +381,59 @@ def label(url: str) -> str:
 
 
 def exact(found: dict[str, Any]) -> str:
-    """Who goes on exactly in the middle of an epoch, in a sentence."""
+    """Say which trainers end exactly after a kill in the middle of an epoch."""
     others = found["others"]
     killed = {SHORT[p.folder]: p.answers()["kill"] for p in others}
     names = [name for name, one in killed.items() if sign(one) == "✓"]
     random = [n for n, one in killed.items() if one["same_as"] == ["rng-state"]]
     ends = "ends" if len(names) == 1 else "end"
     return (
-        f"Without a change, as documented, {len(names)} of the {len(others)}"
-        f" {ends} exactly as an undisturbed run does after a kill in the middle"
-        f" of an epoch (`kill`): {', '.join(names)}. Of the others"
-        f" {len(random)} differ in nothing but the random state that draws"
-        f" dropout: {', '.join(random)}.\n"
+        f"After a kill in the middle of an epoch, {len(names)} of"
+        f" {len(others)} trainers, as documented, {ends} exactly as an"
+        f" undisturbed run does: {', '.join(names)}. Another {len(random)}"
+        f" would if the model had no dropout: {', '.join(random)}.\n"
     )
 
 
 def choose(found: dict[str, Any]) -> str:
-    """Who gives what somebody may need: a row for each need."""
+    """Name the trainers that give what a user may need: a row for each need."""
     rows = []
     for need, (questions, _) in NEEDS.items():
-        documented = [p for p in found["others"] if p.has(need)]
-        cured = [p for p in found["others"] if p.has(need, mended=True)]
-        more = [p for p in cured if p not in documented]
-        left = [p for p in found["others"] if p not in (*documented, *more)]
-        unasked = [p for p in left if asked(p, questions) == "nothing"]
-        names = [
-            ", ".join(
-                SHORT[p.folder] + "\\*" * (asked(p, questions) == "a part")
-                for p in peers
-            )
-            or "nobody"
-            for peers in (documented, more, unasked)
+        names: dict[str, list[str]] = {}
+        for one in found["others"]:
+            name = SHORT[one.folder]
+            if asked(one, questions) == "a part":
+                name += "\\*"
+            names.setdefault(one.gives(need), []).append(name)
+        columns = "documented", "changed", "not applicable"
+        every = [name for found in names.values() for name in found]
+        rows.append([need, *(listed(names.get(x, []), every) for x in columns)])
+    head = ["need", "as documented", "after our changes", "doesn't apply to"]
+    return table(head, rows, "---")
+
+
+def listed(names: list[str], every: list[str]) -> str:
+    """Return these names, or those of all names that are missing if they are
+    one or two."""
+    left = [name for name in every if name not in names]
+    if len(left) > 2 or any(name.endswith("*") for name in names):
+        return ", ".join(names) or "none"
+    return f"all except {' and '.join(left)}" if left else "all"
+
+
+def advice(found: dict[str, Any]) -> str:
+    """Return a row for each trainer: its worst failure and the changes that
+    its users should make first."""
+    rows = [
+        [
+            f"[{SHORT[one.folder]}](in-depth.md#{one.folder})",
+            one.notes.advice.worst.strip(),
+            one.notes.advice.first.strip(),
         ]
-        rows.append([need, *names])
-    head = [
-        "if you need", "as documented", "and, with our cures",
-        "does not apply",
-    ]  # fmt: skip
+        for one in found["others"]
+        if one.notes.advice
+    ]
+    head = ["trainer", "worst fault", "change first"]
     return table(head, rows, "---")
 
 
@@ -410,16 +444,16 @@ def asked(one: Peer, questions: Iterable[str]) -> str:
 
 
 def kinds(found: dict[str, Any]) -> str:
-    """How many failures are of one of the kinds."""
+    """Count the failures that fit one of the patterns."""
     failed = [
         name for p in found["others"] for name in BY_ID if p.sign(name) == "✗"
     ]
     known = {name for names in KINDS.values() for name in names}
     of_a_kind = sum(name in known for name in failed)
     return (
-        f"The {len(found['others'])} trainers of others failed"
-        f" {len(failed)} times (✗). {of_a_kind} of these failures are of the"
-        f" {len(KINDS)} kinds below.\n"
+        f"The {len(found['others'])} trainers have {len(failed)} failures with"
+        f" a separate cause, and {of_a_kind} of them fit these {len(KINDS)}"
+        " patterns. Ask about them first if your trainer isn't here.\n"
     )
 
 
