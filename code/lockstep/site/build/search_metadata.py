@@ -9,8 +9,11 @@ import re
 
 from mkdocs.structure.pages import Page
 
-# The page that explains a subject comes before a lab or a question about it,
-# and before the module with its name.
+from lockstep.site.pages.chapters import core_of
+
+# The page that explains a subject comes before its depth, before a lab or a
+# question about it, and before the module with its name.
+_DEPTH = 0.9
 _BEHIND = {
     "practice/labs/": 0.9,
     "reliability/errors/": 0.9,
@@ -30,12 +33,17 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
     if uri == _WHOLE or not uri.startswith(_IN_FRONT):
         for folder, boost in _BEHIND.items():
             if uri.startswith(folder) and not uri.endswith("index.md"):
-                own = page.meta.get("search", {})
-                page.meta["search"] = {"boost": boost} | own
+                _place(page, boost)
+    if core_of(uri):
+        _place(page, _DEPTH)
     name, title = str(page.title), page.toc.items[0].title if page.toc else ""
     if not _words(name) & _words(title):
         page.meta["tags"] = [*page.meta.get("tags", []), name]
     return html
+
+
+def _place(page: Page, boost: float) -> None:
+    page.meta["search"] = {"boost": boost} | page.meta.get("search", {})
 
 
 def _words(text: str) -> set[str]:
