@@ -12,9 +12,14 @@ RANKS, SICK = 4, 2
 WEIGHT = 100  # before the step
 GRADIENTS = [rank + 1 for rank in range(RANKS)]  # of each rank's samples
 FLIP = 64  # the bit that a sick rank flips
+SETUP = [
+    f"On rank {SICK}, the bit that is worth {FLIP} flips.",
+    f"A weight is {WEIGHT} − the sum of the gradients.",
+]
 KINDS = ["right", "wrong"]
 RIGHT, WRONG = 0, 1  # colors
 TALL, GAP = 17, 4
+PATCH = 28  # wide; a number's background
 Rows = list[tuple[str, list[int]]]
 
 
@@ -91,8 +96,7 @@ def spread() -> Chart:
     """Draw what a flipped bit reaches, and what a comparison finds."""
     found = panels()
     return Chart(
-        f"The bit that is worth {FLIP} flips on rank {SICK}. Each weight is"
-        f" {WEIGHT} − the sum of the gradients",
+        "Where a wrong number goes, and which comparison finds it",
         "Three tables of four ranks, with right and wrong numbers. "
         + " ".join(
             f"{title}: {finding}." for title, (*_, finding) in found.items()
@@ -120,9 +124,14 @@ def spread() -> Chart:
 
 
 def cell(canvas: Canvas, at: float, wide: float, wrong: bool) -> None:
-    """Draw a number's cell: outlined if it's right, hatched if it's wrong."""
+    """Draw a number's cell: outlined if it's right; if it's wrong, hatched,
+    with a plain patch below the number."""
     if wrong:
         canvas.box(at, canvas.y, wide, TALL, f"fill-{WRONG}")
+        patch = min(PATCH, wide - 8)
+        left, top = place(at + (wide - patch) / 2), place(canvas.y + 1)
+        d = f"M{left} {top}h{place(patch)}v{TALL - 2}H{left}z"
+        canvas.path(d, "chart-mark")
         return
     left, top = place(at + 1), place(canvas.y + 1)
     d = f"M{left} {top}h{place(wide - 2)}v{TALL - 2}H{left}z"
@@ -138,6 +147,9 @@ def sample(canvas: Canvas, kind: int, at: float, middle: float) -> None:
 
 def draw(canvas: Canvas) -> None:
     """Draw the panels below each other."""
+    for line in SETUP:
+        canvas.y += LINE
+        canvas.text(2, canvas.y - 4, line)
     canvas.legend(KINDS, sample)
     left = 12 + long(f"rank {RANKS}'s samples")
     for title, (columns, whole, rows, finding) in panels().items():
