@@ -124,18 +124,19 @@ def spread() -> Chart:
 
 
 def cell(canvas: Canvas, at: float, wide: float, wrong: bool) -> None:
-    """Draw a number's cell: outlined if it's right; if it's wrong, hatched,
-    with a plain patch below the number."""
+    """Draw a number's cell: outlined if it's right, hatched if it's wrong."""
     if wrong:
         canvas.box(at, canvas.y, wide, TALL, f"fill-{WRONG}")
-        patch = min(PATCH, wide - 8)
-        left, top = place(at + (wide - patch) / 2), place(canvas.y + 1)
-        d = f"M{left} {top}h{place(patch)}v{TALL - 2}H{left}z"
-        canvas.path(d, "chart-mark")
         return
     left, top = place(at + 1), place(canvas.y + 1)
     d = f"M{left} {top}h{place(wide - 2)}v{TALL - 2}H{left}z"
     canvas.path(d, f"chart-line chart-stroke-{RIGHT}")
+
+
+def patch(canvas: Canvas, middle: float) -> None:
+    """Draw a plain background for a number on a hatch."""
+    left, top = place(middle - PATCH / 2), place(canvas.y + 1)
+    canvas.path(f"M{left} {top}h{PATCH}v{TALL - 2}H{left}z", "chart-mark")
 
 
 def sample(canvas: Canvas, kind: int, at: float, middle: float) -> None:
@@ -167,6 +168,8 @@ def draw(canvas: Canvas) -> None:
                 at = left + column * wide
                 cell(canvas, at, wide - GAP, value != right[column])
                 at += (wide - GAP) / 2
+                if value != right[column]:
+                    patch(canvas, at)
                 canvas.text(at, low, f"{value}", "middle", kind="halo")
             canvas.y += TALL + 2
         canvas.y += LINE
