@@ -352,6 +352,14 @@ def test_a_fault_is_drawn_ten_minutes_before_the_reports(width: int) -> None:
     assert begins[1] == pytest.approx([2.13] * 7, abs=0.02)
     assert begins[2] == pytest.approx([12.13] * 7, abs=0.02)
     assert begins[3] == pytest.approx([2.083], abs=0.01)
+    spans = [numbers(path) for path in svg.select("path.chart-rule")]
+    assert len(spans) == 2
+    for begin, _, _, end, *_ in spans:
+        assert (scale(begin), scale(end)) == pytest.approx(
+            (2.083, 12.124), abs=0.02
+        )
+    said = [text.get_text() for text in svg.select("text.chart-halo")]
+    assert said == ["10 minutes", "prints nothing"]
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
@@ -377,7 +385,12 @@ def test_a_flipped_bit_is_drawn_where_it_goes(width: int) -> None:
     cells = [str(box["fill"]) for box in svg.select("rect[fill]")]
     found = [fill for fill in cells if fill.endswith("fill-1)")]
     assert len(found) == 1 + 9 + 2 + 1  # the last is the legend's
+    assert len(svg.select("path.chart-mark")) == 1 + 9 + 2
     said = [text.get_text() for text in svg.select("text")]
+    assert said[:2] == [
+        "On rank 2, the bit that is worth 64 flips.",
+        "A weight is 100 − the sum of the gradients.",
+    ]
     assert [line for line in said if line.startswith("→")] == [
         "→ rank 2 differs",
         "→ All weights are equal",

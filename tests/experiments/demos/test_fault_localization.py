@@ -219,17 +219,54 @@ def test_checksums_miss_a_flipped_gradient() -> None:
         assert one["odd"] == []
 
 
-def replayed(faulty: int | None) -> list[int]:
-    """The ranks that a replay of each gradient by a neighbor accuses."""
+def compared(*checksums: int) -> list[int] | str:
+    """The ranks whose checksum is odd, or why no rank can be named."""
+    try:
+        return odd_ranks(checksums[dist.get_rank()])
+    except ValueError as error:
+        return str(error)
+
+
+def test_two_replicas_have_no_majority() -> None:
+    """Two replicas with different checksums name nobody: each rank raises. If
+    they agree, no rank is odd."""
+    assert ranks.run_ranks(2, grouped, compared, 7, 7) == [[], []]
+    told = "no majority among ranks [0, 1]: [7, 8]"
+    assert ranks.run_ranks(2, grouped, compared, 7, 8) == [told] * 2
+
+
+def compared_by_shard() -> list[int]:
+    """The odd ranks among the replicas of this rank's shard. Rank 4's is
+    wrong."""
+    rank = dist.get_rank()
+    groups = [dist.new_group([at, at + 2, at + 4]) for at in range(2)]
+    return odd_ranks(9 if rank == 4 else rank % 2, groups[rank % 2])
+
+
+def test_only_replicas_of_one_shard_are_compared() -> None:
+    """Six ranks hold two shards, three replicas of each. Rank 4's shard is
+    wrong: its group names it by its global rank, and the other group names
+    nobody. All ranks together have no majority."""
+    assert ranks.run_ranks(6, grouped, compared_by_shard) == [[4], []] * 3
+    told = "no majority among ranks [0, 1, 2, 3, 4, 5]: [0, 1, 0, 1, 9, 1]"
+    found = ranks.run_ranks(6, grouped, compared, 0, 1, 0, 1, 9, 1)
+    assert found == [told] * 6
+
+
+def replayed(faulty: int | None, times: int = 2) -> list[int]:
+    """The ranks that a replay of each gradient by a neighbor accuses. The
+    faulty rank computes so many of its gradients wrongly."""
     torch.manual_seed(0)
-    model = Transformer()
+    model, left = Transformer(), times
 
     def gradient_of(rank: int) -> Sequence[Tensor]:
+        nonlocal left
         rows = batch(0, rank=rank)
         logits = model(rows[:, :-1])
         loss = F.cross_entropy(logits.transpose(1, 2), rows[:, 1:])
         found = torch.autograd.grad(loss, list(model.parameters()))
-        if dist.get_rank() == faulty:
+        if dist.get_rank() == faulty and left:
+            left -= 1
             flip(found[0], 0, 3)  # a change in the seventh digit
         return found
 
@@ -243,6 +280,13 @@ def test_a_replay_by_a_neighbor_names_the_rank(faulty: int | None) -> None:
     Without a fault none fails."""
     wanted = [] if faulty is None else [faulty]
     assert ranks.run_ranks(4, grouped, replayed, faulty) == [wanted] * 4
+
+
+def test_a_fault_that_comes_and_goes_leaves_two_suspects() -> None:
+    """Rank 2's first gradient is wrong, and its second is right. One
+    comparison fails, and both ranks of that pair are suspects."""
+    found = ranks.run_ranks(4, grouped, replayed, 2, 1)
+    assert found == [[2, 3]] * 4
 
 
 def test_what_a_flipped_bit_does_to_a_weight() -> None:

@@ -100,10 +100,10 @@ class BeforeReduce:
 # --8<-- [end:ranks]
 # --8<-- [start:checksum]
 def checksum(tensors: Iterable[Tensor]) -> int:
-    """The sum of all bits, read as 32-bit integers: 8 bytes for a model.
+    """Return the sum of the tensors' values, with their bits read as int32.
 
     A sum of integers is exact in any order, and one bit that differs always
-    changes it. Tensors are of 32-bit floats.
+    changes it. The tensors hold 32-bit floats. The sum takes 8 bytes.
     """
     return sum(
         int(t.detach().contiguous().view(torch.int32).sum(dtype=torch.int64))
@@ -111,22 +111,36 @@ def checksum(tensors: Iterable[Tensor]) -> int:
     )
 
 
-def odd_ranks(mine: int) -> list[int]:
-    """The ranks whose checksum is not that of the majority; a collective."""
-    told: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(told, mine)
-    usual, _ = Counter(told).most_common(1)[0]
-    return [rank for rank, one in enumerate(told) if one != usual]
+def odd_ranks(mine: int, group: dist.ProcessGroup | None = None) -> list[int]:
+    """Return the ranks whose checksum differs from the majority's.
+
+    This is a collective of the group.
+
+    Args:
+        mine: this rank's checksum.
+        group: three or more replicas of the same weights. Default: all ranks.
+
+    Raises:
+        ValueError: no checksum has a majority.
+    """
+    ranks = dist.get_process_group_ranks(group)
+    told: list[Any] = [None] * len(ranks)
+    dist.all_gather_object(told, mine, group)
+    usual, count = Counter(told).most_common(1)[0]
+    if 2 * count <= len(told):
+        raise ValueError(f"no majority among ranks {ranks}: {told}")
+    return [r for r, one in zip(ranks, told, strict=True) if one != usual]
 
 
 # --8<-- [end:checksum]
 # --8<-- [start:replay]
 def wrong_ranks(gradient_of: Callable[[int], Sequence[Tensor]]) -> list[int]:
-    """The ranks that compute wrong gradients; a collective.
+    """Return the ranks that may compute wrong gradients; a collective.
 
     Each rank computes the gradient of its own samples, and again that of the
     rank before it. If rank r computes wrongly, two comparisons fail: that of
-    r's samples with rank r + 1, and that of the samples of r - 1.
+    r's samples with rank r + 1, and that of the samples of r - 1. If only one
+    fails, the fault comes and goes, and both ranks of that pair are suspects.
 
     Args:
         gradient_of: this rank's gradient for the samples of a given rank.
@@ -137,7 +151,9 @@ def wrong_ranks(gradient_of: Callable[[int], Sequence[Tensor]]) -> list[int]:
     told: list[Any] = [None] * ranks
     dist.all_gather_object(told, mine)
     differ = [told[r][0] != told[(r + 1) % ranks][1] for r in range(ranks)]
-    return [r for r in range(ranks) if differ[r] and differ[r - 1]]
+    both = [r for r in range(ranks) if differ[r] and differ[r - 1]]
+    pairs = ((r, (r + 1) % ranks) for r in range(ranks) if differ[r])
+    return both or sorted({rank for pair in pairs for rank in pair})
 
 
 # --8<-- [end:replay]

@@ -268,10 +268,12 @@ def scatter(
 @dataclass(frozen=True)
 class Lane:
     """A row of a timeline: spans (begin, end, kind). Kinds are numbered as in
-    the legend; without a number the lane's own fill is plain."""
+    the legend; without a number the lane's own fill is plain. `told`: what a
+    line between two of the lane's moments says (begin, end, words)."""
 
     label: str
     spans: Sequence[tuple[float, float, int | None]]
+    told: Sequence[tuple[float, float, str]] = ()
 
 
 def lanes(
@@ -290,6 +292,9 @@ def lanes(
             canvas.text(2, canvas.y - 6, name, strong=True)
             for lane in group:
                 canvas.text(2, canvas.y + 13, lane.label)
+                for begin, end, words in lane.told:
+                    a, b = (axis.at(x, left, right) for x in (begin, end))
+                    canvas.measure(a, b, canvas.y, 16, words)
                 for kind in dict.fromkeys(kind for *_, kind in lane.spans):
                     found = [
                         (axis.at(a, left, right), axis.at(b, left, right))
@@ -337,6 +342,17 @@ class Canvas(svg.Canvas):
     def upright(self, at: float, top: float, bottom: float, kind: str) -> None:
         """A line from top to bottom."""
         self.path(f"M{place(at)} {place(top)}V{place(bottom)}", kind)
+
+    def measure(
+        self, begin: float, end: float, top: float, high: float, words: str
+    ) -> None:
+        """A line with a foot at both ends, and words on its middle."""
+        feet = "".join(
+            f"M{place(at)} {place(top)}v{high}" for at in (begin, end)
+        )
+        along = f"M{place(begin)} {place(top + high / 2)}H{place(end)}"
+        self.path(feet + along, "chart-rule")
+        self.text((begin + end) / 2, top + 13, words, "middle", kind="halo")
 
     def line(self, kind: int, points: Sequence[tuple[float, float]]) -> None:
         """Straight from point to point."""

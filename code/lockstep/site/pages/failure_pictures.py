@@ -11,10 +11,16 @@ LOG = ROOT / "code/lockstep/experiments/demos/first_fault.log"
 CLOCK = r"(\d\d):(\d\d):(\d\d(?:\.\d+)?)"
 FAULT = re.compile(rf"{CLOCK} (\S+) kernel: NVRM: (Xid) .*: (\d+),")
 REPORT = re.compile(rf"(\S+): \[rank(\d+)\].* {CLOCK} .* ran for (\d+) milli")
-KINDS = ["trains", "waits in a collective", "reports a timeout", "the fault"]
+KINDS = [
+    "trains",
+    "waits in a collective",
+    "reports a timeout",
+    "the fault: Xid 79",
+]
 TRAINS, WAITS, REPORTS, FAILS = range(len(KINDS))
 GPUS = 4  # of a node
-SHOWN = 0.35  # minutes that the mark of a moment is wide
+SHOWN = 0.35  # minutes that the mark of a report is wide
+FAULT_SHOWN = 0.8  # minutes that the mark of the fault is wide
 
 
 def minutes(hours: str, minute: str, seconds: str) -> float:
@@ -58,13 +64,15 @@ def first_fault() -> Chart:
     for number, name in enumerate(nodes):
         group = groups.setdefault(name, [])
         if name == node:
-            mark = (failed, failed + SHOWN, FAILS)
-            group.append(Lane("kernel", [mark]))
+            mark = (failed, failed + FAULT_SHOWN, FAILS)
+            span = (failed, first, f"{first - failed:.0f} minutes")
+            group.append(Lane("kernel", [mark], [span]))
             rows.append(["kernel", name, "–", "Xid 79", clock(failed)])
         for rank in range(number * GPUS, (number + 1) * GPUS):
             label = f"rank {rank}"
             if rank not in reports:
-                group.append(Lane(label, [(0, failed, TRAINS)]))
+                silent = (failed, first, "prints nothing")
+                group.append(Lane(label, [(0, failed, TRAINS)], [silent]))
                 rows.append([label, name, clock(failed), "nothing", "–"])
                 continue
             _, start, at = reports[rank]
@@ -75,7 +83,7 @@ def first_fault() -> Chart:
             ]
             group.append(Lane(label, spans))
             rows.append([label, name, clock(start), "a timeout", clock(at)])
-    silent = GPUS * len(nodes) - len(reports)
+    quiet = GPUS * len(nodes) - len(reports)
     axis = Axis("minutes after 03:00", [*range(14)])
     return Chart(
         f"A GPU of {node} fails at {clock(failed)}. {len(reports)} of"
@@ -83,7 +91,8 @@ def first_fault() -> Chart:
         f"Timelines of {GPUS * len(nodes)} ranks on {len(nodes)} nodes and of"
         f" the kernel of {node}. The kernel logs the fault at {clock(failed)}."
         f" Within two seconds, {len(reports)} ranks wait in a collective. From"
-        f" {clock(first)} on, they report a timeout. {silent} rank on {node}"
+        f" {clock(first)} on, {first - failed:.0f} minutes after the fault,"
+        f" they report a timeout. {quiet} rank on {node}"
         " trains until the fault and reports nothing.",
         lanes(groups, KINDS, axis),
         [

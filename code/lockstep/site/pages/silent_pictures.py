@@ -12,9 +12,14 @@ RANKS, SICK = 4, 2
 WEIGHT = 100  # before the step
 GRADIENTS = [rank + 1 for rank in range(RANKS)]  # of each rank's samples
 FLIP = 64  # the bit that a sick rank flips
+SETUP = [
+    f"On rank {SICK}, the bit that is worth {FLIP} flips.",
+    f"A weight is {WEIGHT} − the sum of the gradients.",
+]
 KINDS = ["right", "wrong"]
 RIGHT, WRONG = 0, 1  # colors
 TALL, GAP = 17, 4
+PATCH = 28  # wide; a number's background
 Rows = list[tuple[str, list[int]]]
 
 
@@ -91,8 +96,7 @@ def spread() -> Chart:
     """Draw what a flipped bit reaches, and what a comparison finds."""
     found = panels()
     return Chart(
-        f"The bit that is worth {FLIP} flips on rank {SICK}. Each weight is"
-        f" {WEIGHT} − the sum of the gradients",
+        "Where a wrong number goes, and which comparison finds it",
         "Three tables of four ranks, with right and wrong numbers. "
         + " ".join(
             f"{title}: {finding}." for title, (*_, finding) in found.items()
@@ -129,6 +133,12 @@ def cell(canvas: Canvas, at: float, wide: float, wrong: bool) -> None:
     canvas.path(d, f"chart-line chart-stroke-{RIGHT}")
 
 
+def patch(canvas: Canvas, middle: float) -> None:
+    """Draw a plain background for a number on a hatch."""
+    left, top = place(middle - PATCH / 2), place(canvas.y + 1)
+    canvas.path(f"M{left} {top}h{PATCH}v{TALL - 2}H{left}z", "chart-mark")
+
+
 def sample(canvas: Canvas, kind: int, at: float, middle: float) -> None:
     """Draw a sample of a cell, for the legend."""
     above, canvas.y = canvas.y, middle - TALL / 2
@@ -138,6 +148,9 @@ def sample(canvas: Canvas, kind: int, at: float, middle: float) -> None:
 
 def draw(canvas: Canvas) -> None:
     """Draw the panels below each other."""
+    for line in SETUP:
+        canvas.y += LINE
+        canvas.text(2, canvas.y - 4, line)
     canvas.legend(KINDS, sample)
     left = 12 + long(f"rank {RANKS}'s samples")
     for title, (columns, whole, rows, finding) in panels().items():
@@ -155,6 +168,8 @@ def draw(canvas: Canvas) -> None:
                 at = left + column * wide
                 cell(canvas, at, wide - GAP, value != right[column])
                 at += (wide - GAP) / 2
+                if value != right[column]:
+                    patch(canvas, at)
                 canvas.text(at, low, f"{value}", "middle", kind="halo")
             canvas.y += TALL + 2
         canvas.y += LINE
