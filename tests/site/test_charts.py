@@ -53,8 +53,9 @@ def drawn(made: Chart, width: int = WIDE) -> Tag:
 
 
 def numbers(path: Tag) -> list[float]:
-    """Of a path, in order."""
-    return [float(x) for x in re.findall(NUMBER, str(path["d"]))]
+    """Of a path, in order; of a text, where it stands."""
+    said = path["d"] if path.name == "path" else f"{path['x']} {path['y']}"
+    return [float(x) for x in re.findall(NUMBER, str(said))]
 
 
 class Scale:
@@ -443,7 +444,7 @@ def test_a_ring_is_drawn_step_by_step(width: int) -> None:
     """Seven grids of four ranks and four chunks. In each of the first three
     steps, every rank gets one chunk from the rank before it and adds its own
     values; in the other three it keeps what it gets. The cells have the table's
-    numbers, and partial sums and whole sums are filled."""
+    numbers, and triangles mark what has arrived."""
     rows = [[[*map(int, c.split())] for c in row[1:]] for row in table(RING)]
     grids = [[row[step] for row in rows] for step in range(7)]
     assert grids[0] == [[1] * 4] * 4
@@ -457,10 +458,46 @@ def test_a_ring_is_drawn_step_by_step(width: int) -> None:
     last = [grids[step][rank][3] for step, rank in enumerate((0, 1, 2, 3))]
     assert last == [1, 2, 3, 4]  # the page follows the last column
     svg = drawn(PICTURES[RING](), width)
-    said = [text.get_text() for text in svg.select("text.chart-halo")]
-    assert [*map(int, said)] == [
+    cells = svg.select("text.chart-count, text.chart-in")
+    assert [int(text.get_text()) for text in cells] == [
         n for grid in grids for row in grid for n in row
     ]
+    filled = [int(text.get_text()) for text in svg.select("text.chart-in")]
+    assert min(filled) == 2
+    # Each triangle is above a cell that has grown.
+    arrows = [numbers(path) for path in svg.select("path.chart-arrow")][1:]
+    assert len(arrows) == 6 * 4
+    grown = [
+        numbers(text)
+        for step in range(1, 7)
+        for rank in range(4)
+        for chunk, text in enumerate(cells[16 * step + 4 * rank :][:4])
+        if grids[step][rank][chunk] > grids[step - 1][rank][chunk]
+    ]
+    for x, y, *_ in arrows:
+        under = [g for g in grown if g[0] == pytest.approx(x + 5, abs=0.1)]
+        assert any(0 < below - y < 22 for _, below in under)
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_each_ring_leaves_a_node_through_a_different_nic(width: int) -> None:
+    """Eight lines lead from one node to the other, one for each ring; one is
+    solid. A NIC's 46 GB/s stand on each, and eight carry 365."""
+    made = PICTURES["ring-nics"]()
+    assert "carry 365 GB/s" in made.title
+    svg = drawn(made, width)
+    between = [
+        path
+        for path in svg.select("path.chart-line")
+        if (found := numbers(path))[0] == found[2]  # upright
+        and found[3] - found[1] > 50
+    ]
+    assert len({numbers(path)[0] for path in between}) == 8
+    assert ["stroke-dasharray" in path.attrs for path in between] == [
+        ring != 3 for ring in range(8)
+    ]
+    said = [text.get_text() for text in svg.select("text.chart-halo")]
+    assert said == ["46"] * 8
 
 
 def test_the_formula_predicts_published_all_reduces() -> None:
@@ -491,9 +528,10 @@ def test_rooflines_turn_where_bytes_arrive_as_fast_as_they_are_used(
     width: int,
 ) -> None:
     """An H100 computes 989 TFLOP/s, reads 3,350 GB/s, and receives 370 over
-    NVLink and 45.6 over a NIC. On logarithmic axes the three slopes are equal,
-    and the corners lie as far apart as the logarithms of the rates."""
-    rates = [3350, 370, 45.625]
+    NVLink and 46 over a NIC. On logarithmic axes the three slopes are equal,
+    and the corners lie as far apart as the logarithms of the rates. Dashed
+    lines lie at 79 and 40 % of the peak."""
+    rates = [3350, 370, 46]
     svg = drawn(PICTURES["roofline"](), width)
     paths = [numbers(p) for p in svg.select("path.chart-line")][3:]  # legend's
     (x, _), *_ = turns = [tuple(path[2:4]) for path in paths]
@@ -504,12 +542,18 @@ def test_rooflines_turn_where_bytes_arrive_as_fast_as_they_are_used(
     apart = [turn - x for turn, _ in turns[1:]]
     assert apart[1] / apart[0] == pytest.approx(decades[1] / decades[0], 1e-3)
     said = [text.get_text() for text in svg.select("text")]
-    assert {"295", "2,670", "21,700"} < {*said}
+    assert {"295", "2,700", "22,000", "989: the peak"} < {*said}
     assert [row[1:] for row in table("roofline")] == [
         ["295", "4.19", "214", "989"],
-        ["2,670", "0.463", "23.7", "989"],
-        ["21,700", "0.057", "2.92", "374"],
+        ["2,700", "0.463", "23.7", "989"],
+        ["22,000", "0.0575", "2.94", "377"],
     ]
+    decade = (paths[1][1] - paths[1][3]) / log10(989)  # it starts at 1 TFLOP/s
+    ruled = [numbers(rule)[1] for rule in svg.select("path.chart-rule")]
+    roof = turns[0][1]
+    assert [y - roof for y in ruled] == pytest.approx(
+        [-log10(share) * decade for share in (0.79, 0.4)], rel=1e-2
+    )
     assert paths[0][5] == turns[0][1]  # flat from the corner on
     marks = [numbers(p)[:2] for p in svg.select("path.chart-mark")]
     for (right, y), path in zip(marks, [*paths[:1] * 2, paths[2]], strict=True):

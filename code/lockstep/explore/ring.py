@@ -1,8 +1,8 @@
 """Ring all-reduce, step by step: which part of the buffer each rank has, of how
 many ranks it is the sum, and what has been sent.
 
-A sum of a chunk sets out from the rank after its owner and comes home; then
-each finished chunk goes round once more.
+A sum of a chunk starts at the rank after its owner and ends at its owner; then
+each finished chunk travels around once more.
 """
 
 from lockstep.planner.collectives import collective

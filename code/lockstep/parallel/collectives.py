@@ -45,18 +45,18 @@ def ring_reduce_scatter(
     Args:
         output: this rank's part of the sum, in the shape of `inputs[rank]`.
         inputs: a tensor for each rank. Shapes may differ from part to part,
-            and a part may be empty. They stay as they were.
+            and a part may be empty. The inputs aren't modified.
     """
-    # A sum sets out from the rank after its owner and comes home at the end.
+    # Each sum starts at the rank after its owner and ends at its owner.
     rank, ranks = place(group)
     after, before = (rank + 1) % ranks, (rank - 1) % ranks
-    travelling = inputs[before].clone()
+    traveling = inputs[before].clone()
     for step in range(2, ranks + 1):
         mine = inputs[(rank - step) % ranks]
         arrived = torch.empty_like(mine)
-        exchange(travelling, after, arrived, before, group)
-        travelling = arrived.add_(mine)
-    output.copy_(travelling)
+        exchange(traveling, after, arrived, before, group)
+        traveling = arrived.add_(mine)
+    output.copy_(traveling)
 
 
 # --8<-- [end:reduce_scatter]

@@ -250,7 +250,7 @@ CRITERIA = [
     Criterion(
         "reduce-scatter",
         13,
-        "A sum sets out after its owner, and each rank adds its own part.",
+        "A sum starts after its owner, and each rank adds its own part.",
         reduce_scatters,
     ),
     Criterion(

@@ -7,20 +7,20 @@ MUTANTS = (
     Mutant.diff("adds_in_float32", {"dtypes"}, """
 +    if not output.dtype.is_floating_point:
 +        inputs = [one.float() for one in inputs]
-     travelling = inputs[before].clone()
+     traveling = inputs[before].clone()
 """),
     Mutant.diff("adds_into_inputs", {"reduce-scatter"}, """
--        travelling = arrived.add_(mine)
-+        travelling = mine.add_(arrived)
+-        traveling = arrived.add_(mine)
++        traveling = mine.add_(arrived)
 """),
     Mutant.diff("all_of_it_goes_round", {"bytes"}, """
 +    after, before = (rank + 1) % ranks, (rank - 1) % ranks
-+    travelling = tensor.clone()
++    traveling = tensor.clone()
 +    for _ in range(ranks - 1):
-+        arrived = torch.empty_like(travelling)
-+        exchange(travelling, after, arrived, before, group)
++        arrived = torch.empty_like(traveling)
++        exchange(traveling, after, arrived, before, group)
 +        tensor.add_(arrived)
-+        travelling = arrived
++        traveling = arrived
 +    return
      flat = tensor.contiguous().view(-1)
 """),
@@ -44,17 +44,17 @@ MUTANTS = (
 +    parts = list(flat[: len(flat) // ranks * ranks].tensor_split(ranks))
 """),
     Mutant.diff("forgets_itself", {"reduce-scatter"}, """
--        travelling = arrived.add_(mine)
-+        travelling = arrived + mine if step < ranks else arrived
+-        traveling = arrived.add_(mine)
++        traveling = arrived + mine if step < ranks else arrived
 """),
     Mutant.diff("own_part_is_missing", {"all-gather"}, """
 -    outputs[rank].copy_(tensor)
-+    travelling = tensor
++    traveling = tensor
      for step in range(ranks - 1):
          have, next_ = (rank - step) % ranks, (rank - step - 1) % ranks
 -        exchange(outputs[have], after, outputs[next_], before, group)
-+        exchange(travelling, after, outputs[next_], before, group)
-+        travelling = outputs[next_]
++        exchange(traveling, after, outputs[next_], before, group)
++        traveling = outputs[next_]
 """),
     Mutant.diff("rank_0_is_the_root", {"broadcast"}, """
 -    root = src if group is None else dist.get_group_rank(group, src)

@@ -1,10 +1,12 @@
 """The pictures of the chapter on collectives: a ring all-reduce step by step,
-and the bus bandwidth of published all-reduces next to the formula's."""
+the rings between two nodes, and the bus bandwidth of published all-reduces next
+to the formula's."""
 
 from __future__ import annotations
 
-from lockstep.explore.ring import held
+from lockstep.explore.ring import held, sends
 from lockstep.explore.svg import long, place
+from lockstep.planner.hardware import HARDWARE
 from lockstep.planner.questions import ask
 from lockstep.site.pages.charts import (
     LINE,
@@ -26,7 +28,14 @@ KINDS = {  # what a chunk is, in the explorables' colors
     "sum of some ranks": 2,
     "sum of all ranks": 0,
 }
-GAP, HIGH = 10, 20  # between two grids, and of a cell
+JUST = "has just arrived"  # from the rank before; the legend's last entry
+GAP, HIGH = 10, 22  # between two grids, and of a cell
+
+NICS = 8  # of a node, and GPUs
+CABLE = 56  # between two nodes
+SHOWN = 3  # the ring that the picture follows
+RING, OTHERS = 0, 2  # kinds of line
+CARD = HARDWARE["h100"]["network_bandwidth"]
 
 GPUS, NODES = 32, 4
 BANDWIDTH = 365e9  # bytes/s, measured on four nodes of another kind
@@ -59,7 +68,10 @@ def ring_steps() -> Chart:
     steps = range(2 * RANKS - 1)
     return Chart(
         f"A ring all-reduce over {RANKS} ranks, in {steps[-1]} steps. Columns"
-        " are chunks, and a number says how many ranks' values a chunk sums.",
+        " are chunks 0 to 3, and a number says how many ranks' values a chunk"
+        " sums. A triangle marks the chunk that has just arrived from the rank"
+        " above, or in rank 0 from rank 3. After a rank has sent a partial sum"
+        " on, its own value is left.",
         f"Seven grids of {RANKS} ranks and {RANKS} chunks, one for the start"
         " and one after each step. At the start, every chunk holds one rank's"
         " values. In each of steps 1 to 3, every rank receives one chunk from"
@@ -91,32 +103,47 @@ def named(step: int) -> str:
 
 def draw_ring(canvas: Canvas) -> None:
     """Draw a grid for each step, in a row for each half."""
-    canvas.legend([*KINDS], sample)
+    canvas.legend([*KINDS, JUST], sample)
     left = 8 + long("rank 0")
     wide = (canvas.width - left - 2 - GAP * (RANKS - 1)) / RANKS
     for half, steps in HALVES.items():
         canvas.y += LINE
         canvas.text(2, canvas.y, half, strong=True)
-        canvas.y += 2 * LINE
+        canvas.y += 3 * LINE - 4
+        canvas.text(2, canvas.y - 6, "chunk")
         for rank in range(RANKS):
-            canvas.text(2, canvas.y + HIGH * rank + 14, f"rank {rank}")
+            canvas.text(2, canvas.y + HIGH * rank + 15.5, f"rank {rank}")
         for column, step in enumerate(steps):
             at = left + column * (wide + GAP)
-            canvas.text(at + wide / 2, canvas.y - 6, named(step), "middle")
+            canvas.text(at + wide / 2, canvas.y - 22, named(step), "middle")
             grid(canvas, step, at, wide / RANKS)
         canvas.y += HIGH * RANKS + 6
 
 
 def grid(canvas: Canvas, step: int, left: float, wide: float) -> None:
-    """Draw the chunks of all ranks after a step."""
+    """Draw the chunks of all ranks after a step, below their numbers."""
+    for chunk in range(RANKS):
+        middle = left + wide * (chunk + 0.5)
+        canvas.text(middle, canvas.y - 6, str(chunk), "middle", kind="column")
     for rank, counts in enumerate(held(RANKS, step)):
         top = canvas.y + HIGH * rank
         for chunk, count in enumerate(counts):
             at = left + wide * chunk
-            kind = (count > 1) + (count == RANKS)
-            cell(canvas, [*KINDS.values()][kind], at, top, (wide, HIGH))
-            middle = at + wide / 2, top + 14.5
-            canvas.text(*middle, str(count), "middle", kind="halo")
+            fill = [*KINDS.values()][(count > 1) + (count == RANKS)]
+            cell(canvas, fill, at, top, (wide, HIGH))
+            kind = "count" if fill is None else "in"
+            canvas.text(
+                at + wide / 2, top + 16.5, str(count), "middle", kind=kind
+            )
+    for rank in range(RANKS) if step else ():
+        chunk, _ = sends(RANKS, step, (rank - 1) % RANKS)
+        arrow(canvas, left + wide * (chunk + 0.5), canvas.y + HIGH * rank)
+
+
+def arrow(canvas: Canvas, middle: float, top: float) -> None:
+    """Draw a triangle that points down into a cell."""
+    d = f"M{place(middle - 5)} {place(top - 3)}h10l-5 7z"
+    canvas.path(d, "chart-arrow")
 
 
 def cell(
@@ -133,7 +160,69 @@ def cell(
 
 def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
     """Draw a kind's sample for the legend."""
-    cell(canvas, [*KINDS.values()][i], at, middle - 6, (22, 12))
+    if i == len(KINDS):
+        arrow(canvas, at + 11, middle - 1)
+    else:
+        cell(canvas, [*KINDS.values()][i], at, middle - 6, (22, 12))
+
+
+def ring_nics() -> Chart:
+    """Draw two nodes, and the NIC through which each of eight rings leaves."""
+    one, all_ = (f"{CARD * n / 1e9:.0f} GB/s" for n in (1, NICS))
+    return Chart(
+        f"Eight rings over two nodes. Each passes all eight GPUs of a node over"
+        f" NVLink and leaves through a different NIC. One NIC carries {one},"
+        f" and eight carry {all_}.",
+        "Two rows of eight GPUs, one for each node. A line of NVLink joins the"
+        " GPUs of a row. From each GPU, a line leads through its NIC to the GPU"
+        " with the same number in the other node. Ring 3 is drawn solid: it"
+        " passes all eight GPUs of the first node, and leaves through NIC 3."
+        " The other seven rings leave through the other seven NICs.",
+        draw_nics,
+        [
+            ["ring", "leaves a node through", "carries"],
+            *(
+                [f"ring {ring}", f"NIC {ring}", f"1/8 of the buffer, {one}"]
+                for ring in range(NICS)
+            ),
+        ],
+    )
+
+
+def draw_nics(canvas: Canvas) -> None:
+    """Draw one node above the other, and the cables between them."""
+    canvas.legend(
+        [f"ring {SHOWN}", "the other seven"],
+        lambda on, i, at, middle: on.line(
+            (RING, OTHERS)[i], [(at, middle), (at + 22, middle)]
+        ),
+    )
+    left = 8 + long("node 0")
+    wide = (canvas.width - left - 2) / NICS
+    places = [left + wide * (ring + 0.5) for ring in range(NICS)]
+    above = canvas.y + LINE
+    below = above + HIGH + CABLE
+    for node, (top, bar) in enumerate(
+        ((above, above - 8), (below, below + HIGH + 8))
+    ):
+        canvas.text(2, top + 15.5, f"node {node}")
+        canvas.line(RING, [(places[0], bar), (places[-1], bar)])
+        edge = top if node == 0 else top + HIGH
+        for ring, x in enumerate(places):
+            canvas.line(RING, [(x, bar), (x, edge)])
+            d = f"M{place(x - 0.35 * wide)} {place(top)}h{place(0.7 * wide)}"
+            d += f"v{HIGH}h{place(-0.7 * wide)}z"
+            canvas.path(d, "chart-line chart-stroke-3")
+            canvas.text(x, top + 15.5, str(ring), "middle")
+    middle = (above + HIGH + below) / 2
+    canvas.text(2, middle - 3, "NICs,")
+    canvas.text(2, middle + 12, "GB/s")
+    for ring, x in enumerate(places):
+        kind = RING if ring == SHOWN else OTHERS
+        canvas.line(kind, [(x, above + HIGH), (x, below)])
+        rate = f"{CARD / 1e9:.0f}"
+        canvas.text(x, middle + 4.5, rate, "middle", kind="halo")
+    canvas.y = below + HIGH + 14
 
 
 def predicted(size: float) -> dict[str, float]:

@@ -602,6 +602,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "one-order": data_pictures.one_order,
     "loss": loss,
     "ring-all-reduce": collectives_pictures.ring_steps,
+    "ring-nics": collectives_pictures.ring_nics,
     "step-memory": memory_pictures.step_memory,
     "pipeline-schedules": pipeline_pictures.schedules,
     "pipeline-gaps": pipeline_pictures.gaps,
