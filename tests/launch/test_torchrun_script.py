@@ -1,6 +1,7 @@
 """The batch script with one torchrun on each node, with commands that only say
 that they were called."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -31,7 +32,7 @@ class Batch:
     """The script of one run, started as often as Slurm would."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.run_dir = folder, folder / "run"
+        self.folder, self.run_dir, self.seconds = folder, folder / "run", 0
         for name, text in STUBS.items():
             stub = folder / name
             stub.write_text(f"#!/bin/bash\n{text}\n")
@@ -53,8 +54,11 @@ class Batch:
         return subprocess.run(script, env=world, check=False).returncode
 
     def save(self, name: str) -> None:
-        """Add a checkpoint."""
-        (self.run_dir / "checkpoints" / name).mkdir(parents=True)
+        """Write a checkpoint a second after the previous one."""
+        path = self.run_dir / "checkpoints" / name
+        path.mkdir(parents=True, exist_ok=True)
+        self.seconds += 1
+        os.utime(path, (self.seconds, self.seconds))
 
     def asked(self, command: str) -> list[str]:
         """Return what `scontrol` was asked by that command."""
@@ -105,6 +109,20 @@ def test_a_second_failure_at_the_same_checkpoint_ends_the_job(
     assert len(batch.asked("requeue")) == 3
     assert batch.start(left("node-7", 1), 1) == 1
     assert len(batch.asked("requeue")) == 3
+
+
+def test_an_unfinished_checkpoint_is_not_progress(tmp_path: Path) -> None:
+    """Two failures in the middle of a save leave a folder without a step's
+    name. The script requeues the second one if there is a newer checkpoint,
+    and doesn't requeue a third one without it."""
+    batch = Batch(tmp_path)
+    for step in "step-100", "step-200":
+        batch.save(step)
+        batch.save("tmp")
+        batch.start(left("node-8", 1), 1)
+    assert len(batch.asked("requeue")) == 2
+    batch.start(left("node-8", 1), 1)
+    assert len(batch.asked("requeue")) == 2
 
 
 def test_the_torchrun_script_leaves_two_steps_and_a_save() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from lockstep.site.pages.charts import Axis, Chart, bars, ticks
 
-SECONDS = {  # the defaults; the last row is what the batch script asks for
+SECONDS = {  # the last row: what the batch script asks for, and Slurm's default
     "pods on a GKE Spot VM": 15,
     "torchrun, between SIGTERM and SIGKILL": 30,
     "Slurm, at the time limit": 30,
     "Kubernetes, for a pod": 30,
     "notice of an EC2 Spot instance": 120,
-    "Slurm, with --signal=TERM@120": 120 + 30,
+    "Slurm, --signal=TERM@120, then 30 s": 120 + 30,
 }
 STEP, SIZE, BANDWIDTH = 10, 100e9, 4e9
 NEEDED = 2 * STEP + SIZE / BANDWIDTH
@@ -25,12 +25,16 @@ def seconds(value: float) -> str:
 def grace() -> Chart:
     """Draw the grace of each layer, and the time to save before leaving."""
     rows = {
-        name: {"from the notice to the kill": float(value)}
+        name: {
+            "too short for the save": value * (value < NEEDED),
+            "long enough": value * (value >= NEEDED),
+        }
         for name, value in SECONDS.items()
     }
     return Chart(
-        "How long each layer waits by default, and the time that a job with"
-        f" steps of {STEP} s needs to save {SIZE / 1e9:.0f} GB",
+        "Default time from the notice, SIGTERM or EC2's event, to SIGKILL, and"
+        " with Slurm's --signal; the line is the time that a job with steps of"
+        f" {STEP} s needs to save {SIZE / 1e9:.0f} GB",
         f"{len(rows)} bars, and a line at {seconds(NEEDED)}. "
         + " ".join(f"{name}: {value} s." for name, value in SECONDS.items()),
         bars(
