@@ -40,7 +40,7 @@ def train(s: Settings) -> int:
     run_is = s.run_dir, parts, about(s, data), len(data), s.seed, s.seconds
     with attached(*run_is) as run:
         step = run.restore()
-        # Which samples come next follows from the step, and from nothing else.
+        # The step alone determines the next samples.
         batches = Batches(len(data), s.seed, s.batch, step, s.end)
         loader = DataLoader(
             data, batch_sampler=batches, num_workers=s.workers,

@@ -388,9 +388,9 @@ def exact(found: dict[str, Any]) -> str:
     random = [n for n, one in killed.items() if one["same_as"] == ["rng-state"]]
     ends = "ends" if len(names) == 1 else "end"
     return (
-        f"After a kill in the middle of an epoch, {len(names)} of"
-        f" {len(others)} trainers, as documented, {ends} exactly as an"
-        f" undisturbed run does: {', '.join(names)}. Another {len(random)}"
+        f"After a kill in the middle of an epoch, {len(names)} of the"
+        f" {len(others)} trainers {ends} exactly like an undisturbed run if you"
+        f" follow the documentation: {', '.join(names)}. Another {len(random)}"
         f" would if the model had no dropout: {', '.join(random)}.\n"
     )
 
@@ -451,9 +451,10 @@ def kinds(found: dict[str, Any]) -> str:
     known = {name for names in KINDS.values() for name in names}
     of_a_kind = sum(name in known for name in failed)
     return (
-        f"The {len(found['others'])} trainers have {len(failed)} failures with"
-        f" a separate cause, and {of_a_kind} of them fit these {len(KINDS)}"
-        " patterns. Ask about them first if your trainer isn't here.\n"
+        f"The {len(found['others'])} trainers have {len(failed)} failures that"
+        f" don't follow from another failure, and {of_a_kind} of them fit these"
+        f" {len(KINDS)} patterns. Check these first if your trainer isn't"
+        " here.\n"
     )
 
 

@@ -90,7 +90,7 @@ def first_difference() -> Chart:
         low = canvas.y - 2 * ROW - 2
         canvas.text(at(killed) + 5, low + 15, "killed")
         canvas.upright(at(start), low, low + 2 * ROW, "chart-rule")
-        canvas.text(at(start) - 5, low + ROW + 15, "saved", "end")
+        canvas.text(at(start) - 5, low + ROW + 15, "resumes", "end")
         canvas.y += 8
         title = "compared at the beginning of each step"
         canvas.text(2, canvas.y + 13, title, strong=True)
