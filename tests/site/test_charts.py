@@ -896,7 +896,8 @@ COLORS = """
   const own = e.closest("defs") ? e.tagName == "rect" : true;
   const hatch = e.matches(".chart-hatch, .chart-grid");
   const shape = e.matches(".chart-span, .chart-plain, .chart-edge");
-  const seen = shape || e.matches("text:not(.chart-on), pattern rect");
+  const text = e.matches("text:not(.chart-on, .chart-in)");
+  const seen = shape || text || e.matches("pattern rect");
   const line = e.matches(".chart-line, .chart-mark, .chart-rule");
   return [
     own && seen && !hatch && fill.startsWith("rgb") ? fill : null,
