@@ -389,8 +389,8 @@ def test_a_flipped_bit_is_drawn_where_it_goes(width: int) -> None:
     assert len(svg.select("path.chart-mark")) == 1 + 9 + 2
     said = [text.get_text() for text in svg.select("text")]
     assert said[:2] == [
-        "On rank 2, the bit that is worth 64 flips.",
-        "A weight is 100 − the sum of the gradients.",
+        "Rank 2 flips the bit that is worth 64.",
+        "Weight = 100 − the sum of gradients.",
     ]
     assert [line for line in said if line.startswith("→")] == [
         "→ rank 2 differs",

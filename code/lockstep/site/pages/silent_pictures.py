@@ -13,8 +13,8 @@ WEIGHT = 100  # before the step
 GRADIENTS = [rank + 1 for rank in range(RANKS)]  # of each rank's samples
 FLIP = 64  # the bit that a sick rank flips
 SETUP = [
-    f"On rank {SICK}, the bit that is worth {FLIP} flips.",
-    f"A weight is {WEIGHT} − the sum of the gradients.",
+    f"Rank {SICK} flips the bit that is worth {FLIP}.",
+    f"Weight = {WEIGHT} − the sum of gradients.",
 ]
 KINDS = ["right", "wrong"]
 RIGHT, WRONG = 0, 1  # colors
