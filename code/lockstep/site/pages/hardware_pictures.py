@@ -114,7 +114,7 @@ def gpus(
         else:
             d = f"M{place(at)} {place(canvas.y)}h{place(0.7 * wide)}v{HIGH}"
             outline = f"{d}h{place(-0.7 * wide)}z"
-            canvas.path(outline, "chart-grid chart-band")
+            canvas.path(outline, "chart-grid chart-plain")
     canvas.y += HIGH
 
 
