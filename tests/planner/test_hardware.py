@@ -31,6 +31,28 @@ def test_an_accelerator_has_its_rates_and_a_source(name: str) -> None:
     assert rates["gpus_per_node"] in (8, 16, 72, 256, 8960, 9216)
 
 
+@pytest.mark.parametrize(
+    ("name", "mebibytes"),
+    [
+        ("a100", 81920),
+        ("h100", 81559),
+        ("h200", 143771),
+        ("b200", 183359),
+        ("gb200", 189471),
+        ("b300", 275040),
+        ("gb300", 284208),
+    ],
+)
+def test_a_gpus_memory_leaves_the_same_share_of_what_nvidia_smi_shows(
+    name: str, mebibytes: int
+) -> None:
+    """A data sheet's GB are nearly the GiB that nvidia-smi shows. The planner
+    takes them as 10^9 bytes, so CUDA and NCCL have 6 to 7 % on every GPU. The
+    288 GB of a B300's memory chips would leave them nothing."""
+    share = HARDWARE[name]["memory"] / (mebibytes * 2**20)
+    assert 0.93 < share < 0.94
+
+
 def test_every_source_belongs_to_an_accelerator() -> None:
     assert SOURCES.keys() <= HARDWARE.keys()
 

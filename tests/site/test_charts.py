@@ -568,6 +568,8 @@ def test_a_group_uses_the_nics_of_its_gpus_and_a_rack_none(width: int) -> None:
     svg = drawn(PICTURES["network-groups"](), width)
     assert len(svg.select("path.chart-stroke-2")) == 1 + 8 + 1
     assert len(svg.select("rect.chart-fill-0")) == 2 + 16 + 72 + 1
+    # A path without a fill of its page would be black in dark mode.
+    assert len(svg.select("path.chart-grid.chart-plain")) == 2 * 7
     assert table("network-groups") == [
         ["one GPU in each node", "1", "46 GB/s"],
         ["all GPUs of both nodes", "8", "365 GB/s"],

@@ -22,6 +22,7 @@ CARD = 365 / 400
 ML = "Bekman, ml-engineering, "
 ACCELERATORS = ML + "compute/accelerator"
 NETWORK = ML + "network"
+MIG = "memory: twice NVIDIA/mig-parted's instance of half a GPU, "
 TPU = "https://docs.cloud.google.com/tpu/docs/"
 
 
@@ -36,8 +37,9 @@ def accelerator(
 ) -> dict:
     """Return an accelerator's rates, without those that are 0: not published.
 
-    `bf16` and `fp8` are dense TFLOP/s. `memory` is in GB and `reads`, the
-    memory's bandwidth, in GB/s. `link` and `card` are the GB/s one way that
+    `bf16` and `fp8` are dense TFLOP/s. `memory` is what software can
+    use, in GB: less than the memory chips hold. `reads`, the memory's
+    bandwidth, is in GB/s. `link` and `card` are the GB/s one way that
     collectives reach in a node and through the accelerator's share of the
     node's NICs. `gpus_per_node` counts the accelerators that the
     vendor's own links connect.
@@ -66,9 +68,9 @@ HARDWARE: dict = {
     "h800": accelerator(989, 1979, 80, 3350, 160, 40),
     "h200": accelerator(989, 1979, 141, 4800, 370, 50 * CARD),
     "b200": accelerator(2250, 4500, 180, 8000, 682, 50 * CARD),
-    "b300": accelerator(2250, 4500, 288, 8000, 682, 100 * CARD),
+    "b300": accelerator(2250, 4500, 270, 8000, 682, 100 * CARD),
     "gb200": accelerator(2500, 5000, 186, 8000, 680, 50 * CARD, 72),
-    "gb300": accelerator(2500, 5000, 288, 8000, 680, 100 * CARD, 72),
+    "gb300": accelerator(2500, 5000, 278, 8000, 680, 100 * CARD, 72),
     "mi300x": accelerator(1307.4, 2614.9, 192, 5300, 312.912, 50 * CARD),
     "mi325x": accelerator(1307.4, 2614.9, 256, 6000, 312.912, 50 * CARD),
     "mi355x": accelerator(
@@ -101,11 +103,13 @@ SOURCES: dict = {
     " 160 of 200 GB/s and 40 of 50 GB/s are reached",
     "h200": ACCELERATORS + ", after NVIDIA's page; links as H100's",
     "b200": ACCELERATORS + ", after the DGX B200 data sheet; links: " + NETWORK,
-    "b300": ACCELERATORS + ", after the DGX B300 data sheet; NVLink as B200's;"
-    " eight 800 Gb/s cards, as in a DGX B300",
+    "b300": ACCELERATORS
+    + ", after the DGX B300 data sheet; "
+    + MIG
+    + "135 GB; NVLink as B200's; eight 800 Gb/s cards, as in a DGX B300",
     "gb200": ACCELERATORS + ", after NVIDIA's page; 680 GB/s of NVLink's 900"
     " and a 400 Gb/s card a GPU: " + NETWORK,
-    "gb300": "as GB200's, with B300's memory and card",
+    "gb300": "as GB200's, with B300's card; " + MIG + "139 GB",
     "mi300x": "AMD, MI300X data sheet; memory: "
     + ACCELERATORS
     + "; links: "

@@ -106,14 +106,15 @@ def bar(canvas: Canvas, left: float, right: float) -> None:
 def gpus(
     canvas: Canvas, left: float, wide: float, count: int, used: Sequence[int]
 ) -> None:
-    """Draw a row of GPUs, filled if they are in the group."""
+    """Draw a row of GPUs, gray unless they are in the group."""
     for column in range(count):
         at = left + (column + 0.15) * wide
         if column in used:
             canvas.box(at, canvas.y, 0.7 * wide, HIGH, GPU)
         else:
             d = f"M{place(at)} {place(canvas.y)}h{place(0.7 * wide)}v{HIGH}"
-            canvas.path(f"{d}h{place(-0.7 * wide)}z", "chart-grid")
+            outline = f"{d}h{place(-0.7 * wide)}z"
+            canvas.path(outline, "chart-grid chart-plain")
     canvas.y += HIGH
 
 
