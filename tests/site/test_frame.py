@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
@@ -12,8 +14,9 @@ from mkdocs.structure.nav import Navigation, Section, get_navigation
 from mkdocs.structure.pages import Page
 
 from lockstep.site.build import frame
+from lockstep.site.pages.snippets import site_config
 
-from .conftest import Site
+from .conftest import ROOT, Site
 
 NAV = [
     {
@@ -21,6 +24,7 @@ NAV = [
             "concepts/index.md",
             {"First": ["concepts/a/index.md", "concepts/a/in-depth.md"]},
             {"Second": "concepts/b.md"},
+            {"Third": "concepts/c/index.md"},
         ]
     },
     {"Practice": [{"Questions": "asked/index.md"}, "last.md"]},
@@ -31,6 +35,7 @@ URIS = (
     "concepts/a/index.md",
     "concepts/a/in-depth.md",
     "concepts/b.md",
+    "concepts/c/index.md",
     "asked/index.md",
     "asked/x.md",
     "asked/y.md",
@@ -85,7 +90,7 @@ def test_readers_walk_from_core_to_core(
     assert after.previous_page is core
     assert depth.previous_page is core
     assert depth.next_page is after
-    assert after.next_page is page(every, "asked/index.md")
+    assert after.next_page is page(every, "concepts/c/index.md")
     assert page(every, "asked/y.md").next_page is page(every, "last.md")
     assert page(every, "last.md").next_page is None
 
@@ -102,8 +107,37 @@ def test_a_core_says_how_long_it_takes(
     core = frame.opened(html, page(every, "concepts/a/index.md"), every)
     assert "3 minutes" in BeautifulSoup(core, "html.parser").text
     assert 'href="in-depth/"' in core
-    for uri in "concepts/b.md", "asked/index.md", "concepts/a/in-depth.md":
+    for uri in (
+        "concepts/b.md",
+        "concepts/c/index.md",
+        "asked/index.md",
+        "concepts/a/in-depth.md",
+    ):
         assert frame.opened(html, page(every, uri), every) == html
+
+
+def test_a_core_names_the_depth_that_it_shares(
+    files: tuple[Navigation, Files],
+) -> None:
+    _, every = files
+    core = page(every, "concepts/c/index.md")
+    core.meta = {"depth": "../a/in-depth.md"}
+    html = frame.opened("<h1>Two words</h1>", core, every)
+    assert 'href="../a/in-depth/"' in html
+
+
+def test_no_section_has_only_its_index() -> None:
+    """The theme would draw an arrow next to it that opens nothing."""
+
+    def alone(items: list[Any]) -> Iterator[str]:
+        for item in items:
+            for title, inner in item.items() if isinstance(item, dict) else ():
+                if isinstance(inner, list):
+                    if len(inner) == 1 and str(inner[0]).endswith("index.md"):
+                        yield title
+                    yield from alone(inner)
+
+    assert [*alone(site_config(ROOT).nav)] == []
 
 
 def test_every_tab_leads_to_an_index(site: Site) -> None:

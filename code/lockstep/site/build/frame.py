@@ -58,13 +58,13 @@ def walk(nav: Navigation) -> None:
 
 def opened(html: str, page: Page, files: Files) -> str:
     """Say at the top of a core how long it takes, and link to its depth."""
-    depth = depth_of(page.file.src_uri)
-    if not depth or not files.get_file_from_path(depth):
+    depth = files.get_file_from_path(depth_of(page.file.src_uri, page.meta))
+    if not depth:
         return html
     minutes = max(1, round(words(html) / WORDS_PER_MINUTE))
     line = (
         f'<p class="reading-time">{minutes} minutes · '
-        '<a href="in-depth/">In depth</a></p>'
+        f'<a href="{depth.url_relative_to(page.file)}">In depth</a></p>'
     )
     return html.replace("</h1>", f"</h1>\n{line}", 1)
 
