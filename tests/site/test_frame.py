@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.nav import Navigation, Section, get_navigation
+from mkdocs.structure.nav import (
+    Link,
+    Navigation,
+    Section,
+    get_navigation,
+)
 from mkdocs.structure.pages import Page
 
 from lockstep.site.build import frame
-from lockstep.site.pages.snippets import site_config
 
-from .conftest import ROOT, Site
+from .conftest import Site
 
 NAV = [
     {
@@ -24,7 +26,7 @@ NAV = [
             "concepts/index.md",
             {"First": ["concepts/a/index.md", "concepts/a/in-depth.md"]},
             {"Second": "concepts/b.md"},
-            {"Third": "concepts/c/index.md"},
+            {"Third": ["concepts/c/index.md"]},
         ]
     },
     {"Practice": [{"Questions": "asked/index.md"}, "last.md"]},
@@ -126,18 +128,19 @@ def test_a_core_names_the_depth_that_it_shares(
     assert 'href="../a/in-depth/"' in html
 
 
-def test_no_section_has_only_its_index() -> None:
-    """The theme would draw an arrow next to it that opens nothing."""
-
-    def alone(items: list[Any]) -> Iterator[str]:
-        for item in items:
-            for title, inner in item.items() if isinstance(item, dict) else ():
-                if isinstance(inner, list):
-                    if len(inner) == 1 and str(inner[0]).endswith("index.md"):
-                        yield title
-                    yield from alone(inner)
-
-    assert [*alone(site_config(ROOT).nav)] == []
+def test_an_arrow_opens_the_depth_that_a_core_shares(
+    files: tuple[Navigation, Files],
+) -> None:
+    nav, every = files
+    core = page(every, "concepts/c/index.md")
+    core.file.content_string = "---\ndepth: ../a/in-depth.md\n---\n"
+    frame.share(nav, every)
+    assert core.parent
+    first, link = core.parent.children
+    assert first is core
+    assert isinstance(link, Link)
+    assert link.url == page(every, "concepts/a/in-depth.md").url
+    assert link.parent is core.parent
 
 
 def test_every_tab_leads_to_an_index(site: Site) -> None:

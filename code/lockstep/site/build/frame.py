@@ -11,8 +11,9 @@ from itertools import pairwise
 
 from bs4 import BeautifulSoup
 from mkdocs.structure.files import Files
-from mkdocs.structure.nav import Navigation, Section
+from mkdocs.structure.nav import Link, Navigation, Section
 from mkdocs.structure.pages import Page
+from mkdocs.utils import meta
 
 from lockstep.site.pages.chapters import core_of, depth_of
 from lockstep.site.pages.generated import Groups
@@ -41,6 +42,19 @@ def place(nav: Navigation, made: Groups, files: Files) -> None:
         whole.parent = within
         _adopt(whole)
     nav.pages[:] = _pages(nav.items)
+
+
+def share(nav: Navigation, files: Files) -> None:
+    """Put a shared depth next to each core that is alone in its section, so
+    that the section's arrow opens something."""
+    for page in nav.pages:
+        section = page.parent
+        if section and section.children == [page]:
+            front_matter = meta.get_data(page.file.content_string)[1]
+            uri = depth_of(page.file.src_uri, front_matter)
+            if depth := files.get_file_from_path(uri):
+                section.children.append(Link("In depth", depth.url))
+                _adopt(section)
 
 
 def walk(nav: Navigation) -> None:
