@@ -16,6 +16,13 @@ from .conftest import Site
 pytestmark = pytest.mark.xdist_group("site-pictures")
 
 
+def test_the_book_has_cores_that_share_a_depth() -> None:
+    assert {
+        "concepts/pipeline-parallelism/",
+        "concepts/pipeline-in-torch/",
+    } <= {*cores()}
+
+
 def test_links_between_cores_stay_in_the_book(site: Site) -> None:
     """Each link to a core leads to an element of the book, other links of the
     site to the published address, and no two elements have one id."""

@@ -8,7 +8,12 @@ import pytest
 from bs4 import BeautifulSoup
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.nav import Navigation, Section, get_navigation
+from mkdocs.structure.nav import (
+    Link,
+    Navigation,
+    Section,
+    get_navigation,
+)
 from mkdocs.structure.pages import Page
 
 from lockstep.site.build import frame
@@ -21,6 +26,7 @@ NAV = [
             "concepts/index.md",
             {"First": ["concepts/a/index.md", "concepts/a/in-depth.md"]},
             {"Second": "concepts/b.md"},
+            {"Third": ["concepts/c/index.md"]},
         ]
     },
     {"Practice": [{"Questions": "asked/index.md"}, "last.md"]},
@@ -31,6 +37,7 @@ URIS = (
     "concepts/a/index.md",
     "concepts/a/in-depth.md",
     "concepts/b.md",
+    "concepts/c/index.md",
     "asked/index.md",
     "asked/x.md",
     "asked/y.md",
@@ -85,7 +92,7 @@ def test_readers_walk_from_core_to_core(
     assert after.previous_page is core
     assert depth.previous_page is core
     assert depth.next_page is after
-    assert after.next_page is page(every, "asked/index.md")
+    assert after.next_page is page(every, "concepts/c/index.md")
     assert page(every, "asked/y.md").next_page is page(every, "last.md")
     assert page(every, "last.md").next_page is None
 
@@ -102,8 +109,38 @@ def test_a_core_says_how_long_it_takes(
     core = frame.opened(html, page(every, "concepts/a/index.md"), every)
     assert "3 minutes" in BeautifulSoup(core, "html.parser").text
     assert 'href="in-depth/"' in core
-    for uri in "concepts/b.md", "asked/index.md", "concepts/a/in-depth.md":
+    for uri in (
+        "concepts/b.md",
+        "concepts/c/index.md",
+        "asked/index.md",
+        "concepts/a/in-depth.md",
+    ):
         assert frame.opened(html, page(every, uri), every) == html
+
+
+def test_a_core_names_the_depth_that_it_shares(
+    files: tuple[Navigation, Files],
+) -> None:
+    _, every = files
+    core = page(every, "concepts/c/index.md")
+    core.meta = {"depth": "../a/in-depth.md"}
+    html = frame.opened("<h1>Two words</h1>", core, every)
+    assert 'href="../a/in-depth/"' in html
+
+
+def test_an_arrow_opens_the_depth_that_a_core_shares(
+    files: tuple[Navigation, Files],
+) -> None:
+    nav, every = files
+    core = page(every, "concepts/c/index.md")
+    core.file.content_string = "---\ndepth: ../a/in-depth.md\n---\n"
+    frame.share(nav, every)
+    assert core.parent
+    first, link = core.parent.children
+    assert first is core
+    assert isinstance(link, Link)
+    assert link.url == page(every, "concepts/a/in-depth.md").url
+    assert link.parent is core.parent
 
 
 def test_every_tab_leads_to_an_index(site: Site) -> None:

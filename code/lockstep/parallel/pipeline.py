@@ -30,7 +30,7 @@ class Action(NamedTuple):
 def alternate(
     forwards: Sequence[Action], backwards: Sequence[Action], warm_up: int
 ) -> list[Action]:
-    """`warm_up` forwards, then one forward, one backward, then what is left."""
+    """Return `warm_up` forwards, then pairs with a backward, then the rest."""
     steady = zip(forwards[warm_up:], backwards, strict=False)
     left = backwards[len(forwards[warm_up:]) :]
     return [*forwards[:warm_up], *chain.from_iterable(steady), *left]
@@ -39,12 +39,12 @@ def alternate(
 # --8<-- [end:alternate]
 # --8<-- [start:in_order]
 def in_order(kind: str, micro_batches: int) -> list[Action]:
-    """That kind of action for every micro-batch."""
+    """Return that kind of action for every micro-batch."""
     return [Action(kind, number) for number in range(micro_batches)]
 
 
 def gpipe_schedule(stage: int, stages: int, micro_batches: int) -> list[Action]:
-    """All forwards, then all backwards: Huang et al. 2019, section 2.3."""
+    """Return all forwards, then backwards: Huang et al. 2019, section 2.2."""
     return alternate(
         in_order("F", micro_batches),
         in_order("B", micro_batches),
@@ -55,13 +55,13 @@ def gpipe_schedule(stage: int, stages: int, micro_batches: int) -> list[Action]:
 def one_f_one_b_schedule(
     stage: int, stages: int, micro_batches: int
 ) -> list[Action]:
-    """A backward as soon as it can be: Narayanan et al. 2021, section 2.2.1.
+    """Return each backward as early as possible: Narayanan et al. 2021, 2.2.1.
 
-    It has GPipe's idle time, and activations of at most `stages` micro-batches,
-    of which there may be fewer than stages.
+    The idle time is GPipe's. A stage holds the activations of at most `stages`
+    micro-batches.
     """
-    # Until the first gradient is back, a stage can do a forward for each stage
-    # after it; from then on it starts a micro-batch for each that it ends.
+    # Until its first gradient arrives, a stage runs a forward for each later
+    # stage. Then it starts a micro-batch whenever it has finished one.
     return alternate(
         in_order("F", micro_batches),
         in_order("B", micro_batches),

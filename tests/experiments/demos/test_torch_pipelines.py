@@ -25,6 +25,7 @@ from torch.distributed.pipelining.schedules import (
     _add_unshard_reshard,
     _ComputationType,
 )
+from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
 from lockstep.experiments.demos.torch_pipelines import (
@@ -735,6 +736,37 @@ def test_a_stage_clips_by_its_own_norm_unless_stages_sum_theirs() -> None:
     apart, found = (joint([one[1] for one in every]) for every in (own, both))
     torch.testing.assert_close(found, right, atol=1e-8, rtol=1e-4)
     assert (apart - right).norm() > 0.1 * right.norm()
+
+
+def clipped_shards() -> tuple[float, list[float]]:
+    """The norm that clipping sees, and this stage's gradients after it, with
+    each of two stages sharded over two ranks."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("pp", "dp"))
+    place, replica = mesh.get_local_rank("pp"), mesh.get_local_rank("dp")
+    part = fsdp(model(2)[place], mesh["dp"], free=False)
+    x, target = batch(2)
+    loss, group = nn.functional.mse_loss, mesh.get_group("pp")
+    pipeline = Pipeline("1F1B", {place: part}, 2, MICRO_BATCHES, loss, group)
+    pipeline.step(x[replica], target[replica])
+    norm = clip_over_stages(list(part.parameters()), 0.01, group)
+    gradients: list[float] = []
+    for parameter in part.parameters():
+        assert isinstance(parameter.grad, DTensor)
+        gradients += parameter.grad.full_tensor().flatten().tolist()
+    return float(norm), gradients
+
+
+def test_sharded_stages_clip_by_the_whole_models_norm() -> None:
+    """The norm of a stage under FSDP is a DTensor. Two stages on two ranks each
+    see the whole model's norm, and clip to the whole model's gradients."""
+    whole = nn.Sequential(*model(2))
+    x, target = batch(2)
+    nn.functional.mse_loss(whole(x), target).backward()
+    norm = float(nn.utils.clip_grad_norm_(whole.parameters(), 0.01))
+    first, _, last, _ = both = ranks.run_ranks(4, grouped, clipped_shards)
+    assert [one[0] for one in both] == pytest.approx([norm] * 4, rel=1e-4)
+    found, right = joint([first[1], last[1]]), torch.tensor(flat(whole))
+    torch.testing.assert_close(found, right, atol=1e-8, rtol=1e-4)
 
 
 class Ends(nn.Module):

@@ -23,6 +23,7 @@ from torch.distributed.pipelining.schedules import (
     PipelineScheduleSingle,
     get_schedule_class,
 )
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep.instruments.forked import in_a_group
@@ -140,10 +141,10 @@ class Pipeline:
     Args:
         name: "GPipe", "1F1B", "Interleaved1F1B", "InterleavedZeroBubble",
             "ZBVZeroBubble", "DualPipeV".
-        mine: this rank's parts, by their place in the model.
-        total: parts of the model.
-        group: the ranks of this pipeline, in order.
-        options: of the schedule, such as `scale_grads`.
+        mine: This rank's parts; keys are their positions in the model.
+        total: The number of parts of the whole model.
+        group: The ranks of this pipeline, in order.
+        options: Further options of the schedule, such as `scale_grads`.
     """
 
     def __init__(
@@ -168,9 +169,10 @@ class Pipeline:
         self.first, self.last = 0 in mine, total - 1 in mine
 
     def step(self, x: Tensor, target: Tensor) -> list[Tensor]:
-        """Forward and backward of a whole batch, which torch cuts along its
-        first dimension; the losses of its micro-batches, on the last part's
-        rank. Only that rank needs the target, and only the first the input.
+        """Run the forward and backward passes of a whole batch, which torch
+        cuts along its first dimension. Only the first part's rank needs the
+        input. Only the last part's rank needs the target, and it returns the
+        losses of all micro-batches; other ranks return an empty list.
         """
         losses: list[Tensor] = []
         self.schedule.step(
@@ -210,17 +212,19 @@ def per_token(
 def clip_over_stages(
     parameters: Sequence[nn.Parameter], most: float, group: Group = None
 ) -> Tensor:
-    """Scale gradients so that the norm of the whole model's is `most` or less.
+    """Scale gradients so that the whole model's norm is at most `most`.
 
     Args:
-        parameters: of this rank's stage, with gradients.
-        group: the ranks of the pipeline.
+        parameters: The parameters of this rank's stage, with gradients.
+        group: The ranks of the pipeline.
 
     Returns:
-        The whole model's norm before, the same on every rank.
+        The whole model's norm before clipping, the same on every rank.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
     own = torch.nn.utils.get_total_norm(gradients)
+    if isinstance(own, DTensor):  # under FSDP or tensor parallelism
+        own = own.full_tensor()
     squared = own**2
     dist.all_reduce(squared, group=group)
     norm = squared.sqrt()

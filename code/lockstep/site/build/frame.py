@@ -11,8 +11,9 @@ from itertools import pairwise
 
 from bs4 import BeautifulSoup
 from mkdocs.structure.files import Files
-from mkdocs.structure.nav import Navigation, Section
+from mkdocs.structure.nav import Link, Navigation, Section
 from mkdocs.structure.pages import Page
+from mkdocs.utils import meta
 
 from lockstep.site.pages.chapters import core_of, depth_of
 from lockstep.site.pages.generated import Groups
@@ -43,6 +44,19 @@ def place(nav: Navigation, made: Groups, files: Files) -> None:
     nav.pages[:] = _pages(nav.items)
 
 
+def share(nav: Navigation, files: Files) -> None:
+    """Put a shared depth next to each core that is alone in its section, so
+    that the section's arrow opens something."""
+    for page in nav.pages:
+        section = page.parent
+        if section and section.children == [page]:
+            front_matter = meta.get_data(page.file.content_string)[1]
+            uri = depth_of(page.file.src_uri, front_matter)
+            if depth := files.get_file_from_path(uri):
+                section.children.append(Link("In depth", depth.url))
+                _adopt(section)
+
+
 def walk(nav: Navigation) -> None:
     """Lead from core to core, and from a depth back to its core and on."""
     order = [page for page in nav.pages if not core_of(page.file.src_uri)]
@@ -58,13 +72,13 @@ def walk(nav: Navigation) -> None:
 
 def opened(html: str, page: Page, files: Files) -> str:
     """Say at the top of a core how long it takes, and link to its depth."""
-    depth = depth_of(page.file.src_uri)
-    if not depth or not files.get_file_from_path(depth):
+    depth = files.get_file_from_path(depth_of(page.file.src_uri, page.meta))
+    if not depth:
         return html
     minutes = max(1, round(words(html) / WORDS_PER_MINUTE))
     line = (
         f'<p class="reading-time">{minutes} minutes · '
-        '<a href="in-depth/">In depth</a></p>'
+        f'<a href="{depth.url_relative_to(page.file)}">In depth</a></p>'
     )
     return html.replace("</h1>", f"</h1>\n{line}", 1)
 

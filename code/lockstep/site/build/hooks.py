@@ -167,6 +167,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_nav(nav: Navigation, files: Files, **_: object) -> Navigation:
     """Put questions and rounds below their index. Lead from core to core."""
     frame.place(nav, _made, files)
+    frame.share(nav, files)
     frame.walk(nav)
     return nav
 

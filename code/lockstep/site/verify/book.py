@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 from bs4 import BeautifulSoup, Tag
+from mkdocs.utils import meta
 
 from lockstep.practice.figures import ROOT
 from lockstep.site.pages import llms
@@ -34,8 +36,13 @@ def cores() -> list[str]:
         uri.removesuffix("index.md")
         for _, pages in llms.sections(config.nav)
         for _, uri in pages
-        if (depth := depth_of(uri)) and (docs / depth).exists()
+        if (page := docs / uri).is_file()
+        and (docs / depth_of(uri, _front_matter(page))).is_file()
     ]
+
+
+def _front_matter(page: Path) -> dict[str, Any]:
+    return meta.get_data(page.read_text("utf-8"))[1]
 
 
 def compose(site: Path, address: str, chapters: Sequence[str]) -> str:
