@@ -401,13 +401,14 @@ def test_a_flipped_bit_is_drawn_where_it_goes(width: int) -> None:
 
 def test_a_crash_loads_the_checkpoint_that_was_published_before_it() -> None:
     """The write of 847 GB at 20 GB/s takes 42 s, and begins 2 s after step 240,
-    which ends at 20 s; until 64 s, a restart loads step 120."""
+    which ends at 20 s, and the publish takes 1.5 s; until 66 s, a restart loads
+    step 120."""
     rows = table("checkpoint-save")
     assert [row[0] for row in rows] == ["1", "2", "3", "4"]
     for _, seconds, loads, lost in rows:
         at, trained = float(seconds), 239 + (float(seconds) >= 20)
         trained += int(max(at - 22, 0) // 10)
-        newest = 240 if at >= 22 + 12 * 70.6 / 20 else 120
+        newest = 240 if at >= 22 + 12 * 70.6 / 20 + 1.5 else 120
         assert (loads, lost) == (f"step {newest}", f"{trained - newest}")
 
 
@@ -417,17 +418,31 @@ def test_a_save_is_drawn_while_the_steps_after_its_snapshot_train(
 ) -> None:
     svg = drawn(PICTURES["checkpoint-save"](), width)
     bars = [
-        {name: float(str(rect[name])) for name in ("x", "y", "width")}
+        [float(str(rect[name])) for name in ("x", "y", "width")]
         for rect in svg.select("rect")
         if rect.get("height") == "20"
     ]
-    snapshot, write, publish = bars[:3]
-    assert snapshot["y"] < write["y"] == publish["y"]
-    ends = [bar["x"] + bar["width"] for bar in bars]
-    assert ends[0] == pytest.approx(write["x"], abs=0.02)
-    assert ends[1] == pytest.approx(publish["x"], abs=0.02)
+    paths = {
+        kind: [
+            [float(n) for n in re.findall(r"[\d.]+", str(path["d"]))]
+            for path in svg.select(f"path.{kind}")
+        ]
+        for kind in ("chart-fill-1", "chart-fill-3", "chart-plain")
+    }
+    snapshot, publish = bars
+    write = next(d for d in paths["chart-fill-1"] if d[3] == 20)
+    assert snapshot[1] < write[1] == publish[1]
+    assert snapshot[0] + snapshot[2] == pytest.approx(write[0], abs=0.02)
+    assert write[0] + write[2] == pytest.approx(publish[0], abs=0.02)
     # 2 s of training time, and 847 GB at 20 GB/s
-    assert write["width"] / snapshot["width"] == pytest.approx(21.18, 1e-2)
+    assert write[2] / snapshot[2] == pytest.approx(21.18, 1e-2)
+    ((left, _, switch, *_),) = paths["chart-plain"]  # loads step 120
+    newer = next(d for d in paths["chart-fill-3"] if d[3] == 20)
+    assert left < switch == newer[0]
+    assert switch == pytest.approx(publish[0] + publish[2], abs=0.02)
+    said = [text.get_text() for text in svg.select("text.chart-halo")]
+    assert said[-3].endswith("42 s")
+    assert [line[-3:] for line in said[-2:]] == ["120", "240"]
 
 
 def test_a_save_in_the_picture_is_youngs_interval_after_the_last() -> None:

@@ -9,14 +9,21 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from lockstep.experiments.demos.staged_save import Checkpoints
+from lockstep.experiments.demos.staged_save import COPIES, Checkpoints
 from lockstep.trainer.process import joined
 from tests import ranks
 
 write = dcp.FileSystemWriter.write_data
+ON_A_CPU = {
+    "use_pinned_memory": False,
+    "use_shared_memory": False,
+    "use_non_blocking_copy": False,
+}
 
 
 def shard() -> tuple[Tensor, dict[str, Any]]:
@@ -27,13 +34,14 @@ def shard() -> tuple[Tensor, dict[str, Any]]:
 
 
 def named(path: Path | None) -> str:
-    return path.name if path else ""
+    return path.name.rpartition("-")[0] if path else ""
 
 
 def loaded(path: Path) -> list[float]:
-    """Read a checkpoint in a single process."""
+    """Read the only checkpoint of a step in a single process."""
     state = {"weights": torch.zeros(4)}
-    dcp.load(state, checkpoint_id=path, no_dist=True)
+    (found,) = path.parent.glob(f"{path.name}-*")
+    dcp.load(state, checkpoint_id=found, no_dist=True)
     return state["weights"].tolist()
 
 
@@ -105,3 +113,56 @@ def test_staged_save_that_fails_on_one_rank_leaves_the_previous_checkpoint(
     assert found == [["True", "step-00000010", "step-00000020"]] * 2
     assert loaded(tmp_path / "step-00000010") == [1, 1, 1, 1]
     assert loaded(tmp_path / "step-00000020") == [3, 3, 3, 3]
+
+
+def launched_twice(root: str) -> bool:
+    """Save step 10 in two launches; return whether the first published it. Rank
+    0 of the first launch writes once more during the second launch's save."""
+    with joined(60, ranks.store()):
+        _, state = shard()
+        first, second = Checkpoints(Path(root)), Checkpoints(Path(root))
+        first.save(10, state)
+        first.close()
+        published = first.newest() is not None
+        second.save(10, state)
+        if dist.get_rank() == 0:
+            late = Path(root) / f"tmp-{first.name[0]}"
+            late.mkdir()
+            (late / "__0_0.distcp").write_bytes(b"late")
+        second.close()
+        return published
+
+
+def test_two_launches_publish_the_same_step_under_two_names(
+    tmp_path: Path,
+) -> None:
+    """`close` publishes the last save. A second launch saves the same step
+    again, and a late rank of the first launch changes neither checkpoint."""
+    assert ranks.run_ranks(2, launched_twice, str(tmp_path)) == [True, True]
+    both = sorted(tmp_path.glob("step-00000010-*"))
+    assert len(both) == 2
+    for path in both:
+        state = {"weights": torch.zeros(4)}
+        dcp.load(state, checkpoint_id=path, no_dist=True)
+        assert state["weights"].tolist() == [1, 1, 1, 1]
+
+
+def test_a_copy_that_is_asynchronous_returns_no_future_of_the_write(
+    tmp_path: Path,
+) -> None:
+    """With the stager's default options, `async_save` returns two futures in
+    one response that has no `done`. So the code asks for a synchronous copy."""
+    options = StagingOptions(use_async_staging=True, **ON_A_CPU)
+    stager = DefaultStager(options)
+    saved = dcp.async_save(
+        {"weights": torch.ones(2)},
+        checkpoint_id=tmp_path / "tmp",
+        async_stager=stager,
+        no_dist=True,
+    )
+    assert isinstance(saved, AsyncSaveResponse)
+    assert not hasattr(saved, "done")
+    saved.upload_completion.result()
+    stager.close()
+    assert StagingOptions().use_async_staging
+    assert not COPIES.use_async_staging

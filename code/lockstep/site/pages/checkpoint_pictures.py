@@ -12,12 +12,12 @@ from lockstep.site.pages.charts import LINE, Canvas, Chart
 # Llama 3 70B on 512 GPUs. A checkpoint has 12 bytes per parameter, and the
 # storage takes 20 GB/s from the job.
 BYTES, STORAGE = 12 * 70.6e9, 20e9
-STEP, STALL = 10.0, 2.0  # seconds of a step, and of a snapshot
+STEP, STALL, RENAME = 10.0, 2.0, 1.5  # seconds of a step, a copy, a publish
 OLD, NEW, LAST = 120, 240, 246  # the two checkpoints' steps; the last drawn
 KINDS = {
     "training step": "plain-4",
     "snapshot: training waits": "fill-2",
-    "write": "fill-1",
+    "write": "plain-1",
     "publish": "fill-3",
 }
 CRASHES = {  # seconds from the snapshot's begin, or from the publish
@@ -44,13 +44,14 @@ class Saving:
     steps: list[tuple[float, float, int]]
     snapshot: float
     publish: float
+    published: float
     end: float
 
     def crash(self, number: str) -> Crash:
         """Return one crash of the picture."""
         seconds = CRASHES[number]
         at = (self.publish if number == "4" else self.snapshot) + seconds
-        loads = NEW if at >= self.publish else OLD
+        loads = NEW if at >= self.published else OLD
         done = max((n for _, end, n in self.steps if end <= at), default=OLD)
         return Crash(number, at, loads, done - loads)
 
@@ -63,7 +64,7 @@ def saving() -> Saving:
         at += STEP + (STALL if step == NEW else 0.0)
     snapshot = next(end for _, end, step in steps if step == NEW)
     publish = snapshot + STALL + BYTES / STORAGE
-    return Saving(steps, snapshot, publish, at)
+    return Saving(steps, snapshot, publish, publish + RENAME, at)
 
 
 def timeline() -> Chart:
@@ -79,7 +80,7 @@ def timeline() -> Chart:
         f" snapshot of {STALL:.0f} s during which training waits, then steps"
         f" {NEW + 1} to {LAST}. Storage: the write, which takes {write} and"
         " overlaps the steps, then the publish. Restart loads: step"
-        f" {OLD} until the publish, and step {NEW} from then on. "
+        f" {OLD} until the publish ends, and step {NEW} from then on. "
         + " ".join(
             f"A crash at {one.number} loads step {one.loads} and loses"
             f" {one.lost} steps."
@@ -98,8 +99,8 @@ def timeline() -> Chart:
 
 def box(canvas: Canvas, at: float, wide: float, kind: str, high: float) -> None:
     """Draw a rectangle in the color of a kind."""
-    if kind == "plain-4":
-        canvas.plain(at, canvas.y, wide, high, 4)
+    if kind.startswith("plain-"):
+        canvas.plain(at, canvas.y, wide, high, int(kind[-1]))
     else:
         canvas.box(at, canvas.y, wide, high, kind)
 
@@ -119,37 +120,40 @@ def draw(canvas: Canvas, one: Saving, crashes: list[Crash]) -> None:
     def x(seconds: float) -> float:
         return left + (right - left) * seconds / one.end
 
-    def bar(start: float, end: float, kind: str, words: str = "") -> None:
+    def bar(start: float, end: float, kind: str, *words: str) -> None:
         box(canvas, x(start), x(end) - x(start), kind, 20)
-        label(start, end, words)
+        label(start, end, *words)
 
-    def label(start: float, end: float, words: str) -> None:
-        if words and long(words) + 4 < x(end) - x(start):
+    def label(start: float, end: float, *words: str) -> None:
+        """Write the first words that fit."""
+        fits = (w for w in words if long(w) + 4 < x(end) - x(start))
+        if chosen := next(fits, ""):
             middle = (x(start) + x(end)) / 2
-            canvas.text(middle, canvas.y + 14.5, words, "middle", kind="halo")
+            canvas.text(middle, canvas.y + 14.5, chosen, "middle", kind="halo")
 
     canvas.y += LINE + 4
-    top = canvas.y
+    for crash in crashes:  # behind the bars, so that they cross no words
+        at = x(crash.at)
+        canvas.upright(at, canvas.y - 4, canvas.y + 82, "chart-rule")
+        canvas.text(at, canvas.y - 8, crash.number, "middle", strong=True)
     canvas.text(2, canvas.y + 14.5, "training")
     for start, end, step in one.steps:
         bar(start, end, "plain-4", str(step))
     bar(one.snapshot, one.snapshot + STALL, "fill-2")
     canvas.y += 28
     canvas.text(2, canvas.y + 14.5, "storage")
-    words = f"write {BYTES / 1e9:.0f} GB: {BYTES / STORAGE:.0f} s"
-    bar(one.snapshot + STALL, one.publish, "fill-1", words)
-    bar(one.publish, one.publish + 1.5, "fill-3")
+    took = f"{BYTES / STORAGE:.0f} s"
+    wrote = f"write {BYTES / 1e9:.0f} GB: {took}", f"write: {took}"
+    bar(one.snapshot + STALL, one.publish, "plain-1", *wrote)
+    bar(one.publish, one.published, "fill-3")
     canvas.y += 28
     canvas.text(2, canvas.y + 14.5, "restart")
-    for start, end, step in (0, one.publish, OLD), (one.publish, one.end, NEW):
-        canvas.blocks(None, [(x(start), x(end))], canvas.y, 20)
-        label(start, end, f"loads step {step}")
-    canvas.y += 20
-    for crash in crashes:
-        at = x(crash.at)
-        canvas.upright(at, top - 2, canvas.y + 3, "chart-rule")
-        canvas.text(at, top - 7, crash.number, "middle", strong=True)
-    canvas.y += 4
+    at = x(one.published)
+    canvas.blocks(None, [(x(0), at)], canvas.y, 20)
+    label(0, one.published, f"loads step {OLD}")
+    canvas.plain(at, canvas.y, x(one.end) - at, 20, 3)
+    label(one.published, one.end, f"loads step {NEW}", f"{NEW}")
+    canvas.y += 24
     for crash in crashes:
         canvas.y += LINE
         words = f"loads step {crash.loads}, loses {crash.lost} steps"
