@@ -132,7 +132,7 @@ def test_a_new_clone_serves_the_home_page(served: Served) -> None:
     ("path", "holds"),
     [
         ("", "<title>Lockstep</title>"),
-        ("handbook/", "def permute"),
+        ("concepts/reference-trainer/", "def permute"),
         ("planner/", "Llama 3"),
         ("practice/labs/lab-01-collectives/", "Open in Colab"),
         ("labs/lab-01-collectives/", "FILES"),
