@@ -13,7 +13,7 @@ from lockstep.site.pages.chapters import core_of
 
 # The page that explains a subject comes before its depth, before a lab or a
 # question about it, and before the module with its name.
-_DEPTH = 0.9
+_DEPTH = 0.95
 _BEHIND = {
     "practice/labs/": 0.9,
     "reliability/errors/": 0.9,
