@@ -22,6 +22,7 @@ A, B = "3f" * 32, "c0" * 32
         ('{"save_seconds": 1}', '{"save_seconds": 2.5}'),
         ("took 1.5 s", "took 12 s"),
         ("took 15ms", "took 7 ms"),
+        ("1 passed in 9.5s", "1 passed in 61.25s (0:01:01)"),
         ("812.5 samples/s", "9 samples/s"),
         ("(pid 4711) left", "(pid 12) left"),
         ('"pid": 4711', '"pid": 12'),

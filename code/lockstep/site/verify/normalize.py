@@ -26,6 +26,8 @@ RULES: tuple[tuple[str, str], ...] = (
     (rf'("[^"\s]*(?:_s|_ms|_us|_ns|seconds)": ){_NUMBER}', r"\1<duration>"),
     (rf"\b{_NUMBER} ?[\w-]+(?:/s| per second)(?!\w)", "<rate>"),
     (rf"\b{_NUMBER} ?(?:ns|[uµ]s|ms|s|sec|seconds|min)(?!\w)", "<duration>"),
+    # pytest tells a run of more than a minute twice.
+    (r"<duration> \(<time>\)", "<duration>"),
     # A process id.
     (r"(?i)(\bpid\b\W{1,3})\d+", r"\1<pid>"),
     # The release that ran.
