@@ -918,7 +918,7 @@ COLORS = """
   const line = e.matches(".chart-line, .chart-mark, .chart-rule");
   return [
     own && seen && !hatch && fill.startsWith("rgb") ? fill : null,
-    line ? stroke : null,
+    line && stroke.startsWith("rgb") ? stroke : null,
   ].filter(Boolean);
 })
 """
