@@ -339,6 +339,22 @@ class Canvas(svg.Canvas):
         d = f"M{place(at)} {place(top)}h{place(wide)}v{high}H{place(at)}z"
         self.path(d, f"chart-edge chart-fill-{kind}")
 
+    def shape(
+        self, at: float, top: float, wide: float, high: float, kind: str
+    ) -> None:
+        """A rectangle: `fill-0` in a kind's color and hatch, `plain-0` in its
+        color alone, `stroke-0` as an outline."""
+        look, _, number = kind.partition("-")
+        if look == "plain":
+            self.plain(at, top, wide, high, int(number))
+        elif look == "stroke":
+            d = f"M{place(at + 1)} {place(top + 1)}h{place(wide - 2)}"
+            self.path(
+                f"{d}v{high - 2}H{place(at + 1)}z", f"chart-line chart-{kind}"
+            )
+        else:
+            self.box(at, top, wide, high, kind)
+
     def upright(self, at: float, top: float, bottom: float, kind: str) -> None:
         """A line from top to bottom."""
         self.path(f"M{place(at)} {place(top)}V{place(bottom)}", kind)

@@ -97,19 +97,9 @@ def timeline() -> Chart:
     )
 
 
-def box(canvas: Canvas, at: float, wide: float, kind: str, high: float) -> None:
-    """Draw a rectangle in the color of a kind."""
-    if kind.startswith("plain-"):
-        canvas.plain(at, canvas.y, wide, high, int(kind[-1]))
-    else:
-        canvas.box(at, canvas.y, wide, high, kind)
-
-
 def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
     """Draw a kind's sample for the legend."""
-    y, canvas.y = canvas.y, middle - 6
-    box(canvas, at, 22, [*KINDS.values()][i], 12)
-    canvas.y = y
+    canvas.shape(at, middle - 6, 22, 12, [*KINDS.values()][i])
 
 
 def draw(canvas: Canvas, one: Saving, crashes: list[Crash]) -> None:
@@ -121,7 +111,7 @@ def draw(canvas: Canvas, one: Saving, crashes: list[Crash]) -> None:
         return left + (right - left) * seconds / one.end
 
     def bar(start: float, end: float, kind: str, *words: str) -> None:
-        box(canvas, x(start), x(end) - x(start), kind, 20)
+        canvas.shape(x(start), canvas.y, x(end) - x(start), 20, kind)
         label(start, end, *words)
 
     def label(start: float, end: float, *words: str) -> None:

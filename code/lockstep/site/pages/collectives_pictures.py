@@ -24,9 +24,9 @@ HALVES = {  # title of a row of the picture, with its steps
     "All-gather: receive and keep": range(RANKS, 2 * RANKS - 1),
 }
 KINDS = {  # what a chunk is, in the explorables' colors
-    "one rank's values": None,
-    "sum of some ranks": 2,
-    "sum of all ranks": 0,
+    "one rank's values": "stroke-3",
+    "sum of some ranks": "plain-2",
+    "sum of all ranks": "plain-0",
 }
 JUST = "has just arrived"  # from the rank before; the legend's last entry
 GAP, HIGH = 10, 22  # between two grids, and of a cell
@@ -129,9 +129,9 @@ def grid(canvas: Canvas, step: int, left: float, wide: float) -> None:
         top = canvas.y + HIGH * rank
         for chunk, count in enumerate(counts):
             at = left + wide * chunk
-            fill = [*KINDS.values()][(count > 1) + (count == RANKS)]
-            cell(canvas, fill, at, top, (wide, HIGH))
-            kind = "count" if fill is None else "in"
+            look = [*KINDS.values()][(count > 1) + (count == RANKS)]
+            canvas.shape(at, top, wide, HIGH, look)
+            kind = "count" if count == 1 else "in"
             canvas.text(
                 at + wide / 2, top + 16.5, str(count), "middle", kind=kind
             )
@@ -146,24 +146,12 @@ def arrow(canvas: Canvas, middle: float, top: float) -> None:
     canvas.path(d, "chart-arrow")
 
 
-def cell(
-    canvas: Canvas, fill: int | None, at: float, top: float, size: tuple
-) -> None:
-    """Draw a chunk; one without a fill has an outline."""
-    wide, high = size
-    if fill is None:
-        d = f"M{place(at + 1)} {place(top + 1)}h{place(wide - 2)}v{high - 2}"
-        canvas.path(f"{d}H{place(at + 1)}z", "chart-line chart-stroke-3")
-    else:
-        canvas.plain(at, top, wide, high, fill)
-
-
 def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
     """Draw a kind's sample for the legend."""
     if i == len(KINDS):
         arrow(canvas, at + 11, middle - 1)
     else:
-        cell(canvas, [*KINDS.values()][i], at, middle - 6, (22, 12))
+        canvas.shape(at, middle - 6, 22, 12, [*KINDS.values()][i])
 
 
 def ring_nics() -> Chart:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lockstep.experiments import peers
 from lockstep.experiments.peers.tables import NEEDS, OURS, SHORT, read
-from lockstep.explore.svg import long, place
+from lockstep.explore.svg import long
 from lockstep.practice.figures import ROOT
 from lockstep.site.pages.charts import LINE, NARROW, Canvas, Chart
 
@@ -78,7 +78,7 @@ def first_difference() -> Chart:
         def row(name: str, begin: int, found: list[str]) -> None:
             canvas.text(2, canvas.y + 13, name)
             for step, kind in enumerate(found, begin):
-                box(canvas, at(step) + 1, canvas.y, wide - 2, kind)
+                canvas.shape(at(step) + 1, canvas.y, wide - 2, HIGH, kind)
             canvas.y += ROW
 
         canvas.y += LINE
@@ -129,22 +129,9 @@ def words(kind: str) -> str:
     return next(name for name, one in KINDS.items() if one == kind)
 
 
-def box(canvas: Canvas, at: float, top: float, wide: float, kind: str) -> None:
-    """Draw a cell: filled, or only its outline."""
-    shape, number = kind.split("-")
-    if shape == "plain":
-        canvas.plain(at, top, wide, HIGH, int(number))
-    elif shape == "fill":
-        canvas.box(at, top, wide, HIGH, kind)
-    else:
-        d = f"M{place(at + 1)} {place(top + 1)}h{place(wide - 2)}"
-        d += f"v{HIGH - 2}H{place(at + 1)}z"
-        canvas.path(d, f"chart-line chart-{kind}")
-
-
 def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
     """Draw a sample of a kind, for the legend."""
-    box(canvas, at, middle - 7, 22, [*KINDS.values()][i])
+    canvas.shape(at, middle - 7, 22, HIGH, [*KINDS.values()][i])
 
 
 def matrix() -> Chart:
@@ -161,7 +148,7 @@ def matrix() -> Chart:
         canvas: Canvas, at: float, top: float, wide: float, kind: str
     ) -> None:
         if kind:
-            box(canvas, at, top, wide, kind)
+            canvas.shape(at, top, wide, HIGH, kind)
         else:
             canvas.text(at + wide / 2, top + 13, "–", "middle")
 

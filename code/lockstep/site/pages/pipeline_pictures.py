@@ -23,7 +23,7 @@ GAPS = {
 }
 ROW, BAR = 17, 15  # from rank to rank, and the height of a bar
 RISE = 3.5  # of a micro-batch in the curve of what rank 0 holds
-COLORS = {"F": 0, "B": 4, "I": 4, "W": 2}  # as in the explorable
+LOOKS = {"F": "plain-0", "B": "plain-4", "I": "plain-4", "W": "fill-2"}
 KINDS = ["forward pass", "backward pass", "gradients of weights"]
 LABEL = "held"
 
@@ -34,14 +34,6 @@ def idle(one: Played) -> str:
     return f"{percent(1 - busy / (one.end * len(one.bars)), 0)} idle"
 
 
-def bar(canvas: Canvas, at: float, top: float, wide: float, kind: str) -> None:
-    """Draw one action, or a sample of its kind."""
-    if kind == "W":
-        canvas.box(at, top, wide, BAR, f"fill-{COLORS[kind]}")
-    else:
-        canvas.plain(at, top, wide, BAR, COLORS[kind])
-
-
 def draw(canvas: Canvas, panels: dict[str, Played], holding: bool) -> None:
     """Draw the panels below one another, on one axis of time.
 
@@ -49,7 +41,10 @@ def draw(canvas: Canvas, panels: dict[str, Played], holding: bool) -> None:
         holding: Draw what rank 0 holds, too.
     """
     kinds = KINDS if holding else KINDS[:2]
-    canvas.legend(kinds, lambda on, i, at, y: bar(on, at, y - 7, 22, "FBW"[i]))
+    canvas.legend(
+        kinds,
+        lambda on, i, at, y: on.shape(at, y - 7, 22, BAR, LOOKS["FBW"[i]]),
+    )
     left, right = 10 + long(LABEL if holding else "0"), canvas.width - 2
     longest = max(one.end for one in panels.values())
     axis = Axis("time, in F", [*range(0, int(longest), 10), longest])
@@ -64,7 +59,7 @@ def draw(canvas: Canvas, panels: dict[str, Played], holding: bool) -> None:
             canvas.text(2, canvas.y + 12, str(rank))
             for start, end, kind, number, _ in actions:
                 at, wide = left + start * scale, (end - start) * scale
-                bar(canvas, at, canvas.y, wide, kind)
+                canvas.shape(at, canvas.y, wide, BAR, LOOKS[kind])
                 words = str(number + 1)
                 if long(words) + 4 < wide:
                     at += wide / 2

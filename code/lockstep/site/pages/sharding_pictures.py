@@ -134,15 +134,6 @@ def step() -> Chart:
     reduced = of_kind(one.network, "reduce")
     axis = Axis("milliseconds", ticks(one.finish * 1e3, 7), "{:.0f}".format)
 
-    def box(
-        canvas: Canvas, at: float, top: float, size: tuple, kind: str
-    ) -> None:
-        wide, high = size
-        if kind == BACKWARD:
-            canvas.plain(at, top, wide, high, 4)
-        else:
-            canvas.box(at, top, wide, high, kind)
-
     def line(canvas: Canvas, at: float, middle: float, wide: float) -> None:
         d = f"M{place(at)} {place(middle)}h{place(wide)}"
         canvas.path(d, f"chart-line chart-{SHARD}")
@@ -152,7 +143,7 @@ def step() -> Chart:
         if kind == SHARD:
             line(canvas, at, middle, 22)
         else:
-            box(canvas, at, middle - 6, (22, 12), kind)
+            canvas.shape(at, middle - 6, 22, 12, kind)
 
     def draw(canvas: Canvas) -> None:
         canvas.legend([*KINDS], sample)
@@ -163,7 +154,7 @@ def step() -> Chart:
 
         def shape(span: tuple, top: float, high: int, kind: str) -> None:
             start, wide = x(span[0]), x(span[1]) - x(span[0])
-            box(canvas, start, top, (wide, high), kind)
+            canvas.shape(start, top, wide, high, kind)
 
         def number(span: tuple, at: float, layer: object) -> None:
             middle = (x(span[0]) + x(span[1])) / 2

@@ -16,8 +16,7 @@ SETUP = [
     f"Rank {SICK} flips the bit that is worth {FLIP}.",
     f"Weight = {WEIGHT} − the sum of gradients.",
 ]
-KINDS = ["right", "wrong"]
-RIGHT, WRONG = 0, 1  # colors
+KINDS = {"right": "stroke-0", "wrong": "fill-1"}
 TALL, GAP = 17, 4
 PATCH = 28  # wide; a number's background
 Rows = list[tuple[str, list[int]]]
@@ -123,27 +122,15 @@ def spread() -> Chart:
     )
 
 
-def cell(canvas: Canvas, at: float, wide: float, wrong: bool) -> None:
-    """Draw a number's cell: outlined if it's right, hatched if it's wrong."""
-    if wrong:
-        canvas.box(at, canvas.y, wide, TALL, f"fill-{WRONG}")
-        return
-    left, top = place(at + 1), place(canvas.y + 1)
-    d = f"M{left} {top}h{place(wide - 2)}v{TALL - 2}H{left}z"
-    canvas.path(d, f"chart-line chart-stroke-{RIGHT}")
-
-
 def patch(canvas: Canvas, middle: float) -> None:
     """Draw a plain background for a number on a hatch."""
     left, top = place(middle - PATCH / 2), place(canvas.y + 1)
     canvas.path(f"M{left} {top}h{PATCH}v{TALL - 2}H{left}z", "chart-mark")
 
 
-def sample(canvas: Canvas, kind: int, at: float, middle: float) -> None:
+def sample(canvas: Canvas, i: int, at: float, middle: float) -> None:
     """Draw a sample of a cell, for the legend."""
-    above, canvas.y = canvas.y, middle - TALL / 2
-    cell(canvas, at, 22, bool(kind))
-    canvas.y = above
+    canvas.shape(at, middle - TALL / 2, 22, TALL, [*KINDS.values()][i])
 
 
 def draw(canvas: Canvas) -> None:
@@ -151,7 +138,7 @@ def draw(canvas: Canvas) -> None:
     for line in SETUP:
         canvas.y += LINE
         canvas.text(2, canvas.y - 4, line)
-    canvas.legend(KINDS, sample)
+    canvas.legend([*KINDS], sample)
     left = 12 + long(f"rank {RANKS}'s samples")
     for title, (columns, whole, rows, finding) in panels().items():
         canvas.y += LINE
@@ -166,9 +153,11 @@ def draw(canvas: Canvas) -> None:
             canvas.text(2, low, name)
             for column, value in enumerate(row):
                 at = left + column * wide
-                cell(canvas, at, wide - GAP, value != right[column])
+                wrong = value != right[column]
+                kind = KINDS["wrong" if wrong else "right"]
+                canvas.shape(at, canvas.y, wide - GAP, TALL, kind)
                 at += (wide - GAP) / 2
-                if value != right[column]:
+                if wrong:
                     patch(canvas, at)
                 canvas.text(at, low, f"{value}", "middle", kind="halo")
             canvas.y += TALL + 2
