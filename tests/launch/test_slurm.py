@@ -4,56 +4,32 @@ That Slurm itself does what the script counts on, `make slurm` shows.
 """
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-LAUNCH = Path(__file__).parents[2] / "code" / "launch"
+from .batch import LAUNCH, Batch
+
 STUBS = {
     "srun": 'shift; SLURM_PROCID=3 SLURM_LOCALID=1 "$@"; echo "$SAID" >&2; '
     'exit "$CODE"',
     "python": 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR" >"$TOLD/rank"'
     '; echo "$@" >"$TOLD/trainer"',
-    "scontrol": 'echo "$@" >>"$TOLD/scontrol-$1"; echo node-7; echo node-8',
 }
 
 
-class Batch:
-    """The batch script of one run, started as often as Slurm would."""
+class Run(Batch):
+    """The batch script of one run, with the events that it left."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.run_dir = folder, folder / "run"
+        script = "slurm.sbatch", "--max-steps", "9"
+        super().__init__(folder, script, STUBS, {"SLURM_NTASKS": "4"})
         (self.run_dir / "events").mkdir(parents=True)
-        for name, text in STUBS.items():
-            stub = folder / name
-            stub.write_text(f"#!/bin/bash\n{text}\n")
-            stub.chmod(0o755)
-
-    def start(self, said: str, code: int) -> int:
-        """Start it where `srun` says `said` and returns `code`."""
-        world = {
-            "PATH": f"{self.folder}:/usr/bin:/bin",
-            "TOLD": str(self.folder),
-            "SAID": said,
-            "CODE": str(code),
-            "RUN_DIR": str(self.run_dir),
-            "SLURM_JOB_ID": "42",
-            "SLURM_JOB_NODELIST": "node-[7-8]",
-            "SLURM_NTASKS": "4",
-        }
-        script = "bash", str(LAUNCH / "slurm.sbatch"), "--max-steps", "9"
-        return subprocess.run(script, env=world, check=False).returncode
 
     def reach(self, step: int, attempt: int) -> None:
         """Leave the events of an attempt that came as far as `step`."""
         log = self.run_dir / "events" / f"attempt-{attempt}-rank-0.jsonl"
         log.write_text(json.dumps({"event": "step", "step": step}) + "\n")
-
-    def asked(self, command: str) -> list[str]:
-        """What `scontrol` was asked by that command."""
-        path = self.folder / f"scontrol-{command}"
-        return path.read_text().splitlines() if path.exists() else []
 
 
 def ended(node: str, tasks: str, how: str) -> str:
@@ -89,7 +65,7 @@ def test_the_batch_script_requeues_by_the_first_rank_that_ended(
     """The batch script requeues every failure but settings that cannot run,
     and excludes the node of the rank that failed first. What counts is what
     srun says of the first rank, because srun returns the largest code."""
-    batch = Batch(tmp_path)
+    batch = Run(tmp_path)
     assert batch.start(said, code) == exits
     assert batch.asked("requeue") == ["requeue 42"] * again
     updates = [f"update JobId=42 ExcNodeList={excluded}"] * bool(excluded)
@@ -106,7 +82,7 @@ def test_a_failure_at_the_same_step_is_not_requeued_again(
     """The batch script requeues a second failure at another step and excludes
     both nodes. It doesn't requeue a failure at the step of the last one,
     before any step included. A preemption in between doesn't count."""
-    batch = Batch(tmp_path)
+    batch = Run(tmp_path)
     batch.start(RAISED, 1)
     batch.reach(10, attempt=0)
     batch.start(KILLED, 137)
@@ -123,7 +99,7 @@ def test_a_failure_at_the_same_step_is_not_requeued_again(
 def test_a_job_that_never_starts_to_train_is_requeued_once(
     tmp_path: Path,
 ) -> None:
-    batch = Batch(tmp_path)
+    batch = Run(tmp_path)
     for _ in range(3):
         batch.start(RAISED, 1)
     assert batch.asked("requeue") == ["requeue 42"]

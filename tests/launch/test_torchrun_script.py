@@ -3,16 +3,14 @@ that they were called."""
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "code" / "launch" / "torchrun.sbatch"
-STUBS = {
-    "srun": 'echo "$@" >"$TOLD/called"; printf "$SAID"; exit "$CODE"',
-    "scontrol": 'echo "$@" >>"$TOLD/scontrol-$1"; echo node-7; echo node-8',
-}
+from .batch import LAUNCH, Batch
+
+SCRIPT = LAUNCH / "torchrun.sbatch"
+STUBS = {"srun": 'echo "$@" >"$TOLD/called"; printf "$SAID"; exit "$CODE"'}
 PREEMPTED = (
     "W1129 torch/distributed/elastic/agent/server/api.py:753] Received 15 death"
     " signal, shutting down workers\n"
@@ -28,30 +26,13 @@ def left(node: str, code: int) -> str:
     return f"srun: error: {node}: task 1: Exited with exit code {code}\n"
 
 
-class Batch:
-    """The script of one run, started as often as Slurm would."""
+class Run(Batch):
+    """The script of one run, with the checkpoints that it has."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.run_dir, self.seconds = folder, folder / "run", 0
-        for name, text in STUBS.items():
-            stub = folder / name
-            stub.write_text(f"#!/bin/bash\n{text}\n")
-            stub.chmod(0o755)
-
-    def start(self, said: str, code: int) -> int:
-        """Start it where `srun` says `said` and returns `code`."""
-        world = {
-            "PATH": f"{self.folder}:/usr/bin:/bin",
-            "TOLD": str(self.folder),
-            "SAID": said,
-            "CODE": str(code),
-            "RUN_DIR": str(self.run_dir),
-            "SLURM_JOB_ID": "42",
-            "SLURM_JOB_NODELIST": "node-[7-8]",
-            "SLURM_NNODES": "2",
-        }
-        script = "bash", str(SCRIPT), "train.py", "--max-steps", "9"
-        return subprocess.run(script, env=world, check=False).returncode
+        script = "torchrun.sbatch", "train.py", "--max-steps", "9"
+        super().__init__(folder, script, STUBS, {"SLURM_NNODES": "2"})
+        self.seconds = 0
 
     def save(self, name: str) -> None:
         """Write a checkpoint a second after the previous one."""
@@ -59,11 +40,6 @@ class Batch:
         path.mkdir(parents=True, exist_ok=True)
         self.seconds += 1
         os.utime(path, (self.seconds, self.seconds))
-
-    def asked(self, command: str) -> list[str]:
-        """Return what `scontrol` was asked by that command."""
-        path = self.folder / f"scontrol-{command}"
-        return path.read_text().splitlines() if path.exists() else []
 
 
 @pytest.mark.parametrize(
@@ -83,7 +59,7 @@ def test_the_torchrun_script_requeues_by_the_first_cause(
     """The script requeues a preempted job, a hang and a failure. It excludes
     the node whose torchrun ended first, unless a preemption or NCCL's timeout
     was logged before."""
-    batch = Batch(tmp_path)
+    batch = Run(tmp_path)
     assert batch.start(said, code) == code
     assert batch.asked("requeue") == ["requeue 42"] * again
     updates = [f"update JobId=42 ExcNodeList={excluded}"] * bool(excluded)
@@ -100,7 +76,7 @@ def test_a_second_failure_at_the_same_checkpoint_ends_the_job(
     """The script doesn't requeue a second failure with the same newest
     checkpoint. A newer checkpoint allows another failure, and a preemption in
     between doesn't count. Nodes of all failures stay excluded."""
-    batch = Batch(tmp_path)
+    batch = Run(tmp_path)
     batch.start(left("node-8", 1), 1)
     batch.save("step-100")
     batch.start(left("node-7", 137), 137)
@@ -115,7 +91,7 @@ def test_an_unfinished_checkpoint_is_not_progress(tmp_path: Path) -> None:
     """Two failures in the middle of a save leave a folder without a step's
     name. The script requeues the second one if there is a newer checkpoint,
     and doesn't requeue a third one without it."""
-    batch = Batch(tmp_path)
+    batch = Run(tmp_path)
     for step in "step-100", "step-200":
         batch.save(step)
         batch.save("tmp")

@@ -24,7 +24,14 @@ from lockstep.planner.questions import (
     about,
     cluster_of,
 )
-from lockstep.planner.search import command, decides, front, search
+from lockstep.planner.search import (
+    command,
+    decides,
+    front,
+    none_fits,
+    reason,
+    search,
+)
 
 Unprefixed = tyro.conf.arg(name="")
 
@@ -107,7 +114,7 @@ def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
     """Print the layouts that fit."""
     fit, refused = search(cluster_of(asdict(inputs)), pick.may_fit)
     if not fit:
-        raise PlanError(f"no layout fits; the first, {reason(*refused[0])}")
+        raise none_fits(refused)
     first = (front(fit) if pick.front else fit)[: int(pick.best)]
     keys = "step_seconds", "total_bytes", "mfu"
     if how.json:
@@ -144,11 +151,6 @@ def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
         console.print()
         choice, found = fit[0]
         explain(console, {key: found[key] for key in keys})
-
-
-def reason(choice: dict[str, Any], why: str) -> str:
-    """Format a rejected layout in one line."""
-    return f"{' '.join(f'{k}={v}' for k, v in choice.items())}: {why}"
 
 
 def show(found: dict[str, Any], keys: tuple[str, ...], how: Output) -> None:

@@ -19,7 +19,7 @@ from .models import SHAPE, params
 from .pair import ATTENTION, TRUNK, TRUNKS, pair, trunk
 from .pipeline import SCHEDULES, pipeline
 from .presets import PRESETS, preset
-from .search import numbers, search
+from .search import none_fits, numbers, search
 from .seconds import KERNELS, PRECISIONS
 
 HELP = {
@@ -343,9 +343,7 @@ def find(given: dict) -> dict:
     cluster = cluster_of(given)
     fit, refused = search(cluster, narrow=True, keep=numbers)
     if not fit:
-        choice, why = refused[0]
-        said = " ".join(f"{name}={choice[name]}" for name in choice)
-        raise PlanError(f"no layout fits; the first, {said}: {why}")
+        raise none_fits(refused)
     step = fit[0][1]["step_seconds"]
     return {
         "verdict": f"{len(fit)} layouts fit; the fastest takes"

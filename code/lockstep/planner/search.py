@@ -127,6 +127,16 @@ def too_large(needed: float, width: float, memory: float) -> str:
     return f"{said} of {quantity(memory, 'B')}"
 
 
+def reason(choice: dict, why: str) -> str:
+    """Return a refused layout in one line."""
+    return f"{' '.join([f'{k}={choice[k]}' for k in choice])}: {why}"
+
+
+def none_fits(refused: list) -> PlanError:
+    """Return the error of a search in which no layout fits."""
+    return PlanError(f"no layout fits; the first, {reason(*refused[0])}")
+
+
 def front(fit: list) -> list:
     """Layouts that none beats in both the step's time and memory, the fastest
     first: the Pareto front."""

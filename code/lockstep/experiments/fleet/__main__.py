@@ -13,7 +13,7 @@ import tyro
 
 from lockstep.experiments.fleet import tables
 from lockstep.experiments.fleet.answer import answer
-from lockstep.experiments.fleet.recovery import handled
+from lockstep.experiments.fleet.recovery import WAYS, cost, lost
 from lockstep.experiments.fleet.reports import REPORTS, Report
 from lockstep.experiments.fleet.settings import Fleet
 from lockstep.experiments.markdown import rewrite
@@ -79,6 +79,21 @@ def with_spares() -> list[dict[str, float]]:
                 "formula": found.formula,
             }
         )
+    return rows
+
+
+def handled() -> dict[str, dict[str, Any]]:
+    """Return for each way to handle failures the minutes of one, the ETTR by
+    the formula and by the simulation, and the share of waiting for nodes."""
+    rows = {}
+    for name, fleet in WAYS.items():
+        found = answer(fleet)
+        rows[name] = {
+            "minutes": cost(fleet) / 60,
+            "formula": 1 - lost(fleet),
+            "simulated": found.goodput.mean,
+            "nodes": found.shares["nodes"],
+        }
     return rows
 
 

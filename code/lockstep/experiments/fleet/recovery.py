@@ -2,7 +2,6 @@
 one failure costs with what the weeks lose."""
 
 from dataclasses import replace
-from typing import Any
 
 from lockstep.experiments.fleet.reports import BYTEROBUST
 from lockstep.experiments.fleet.settings import HOUR, Fleet
@@ -65,21 +64,3 @@ def lost(fleet: Fleet) -> float:
     the interval, and the cost of a failure over the time between failures."""
     saves = fleet.save_seconds / fleet.save_every_seconds
     return saves + cost(fleet) * sum(fleet.rates().values())
-
-
-def handled() -> dict[str, dict[str, Any]]:
-    """Return for each way the minutes of a failure, the ETTR by the formula and
-    by the simulation, and the simulated share of waiting for spare nodes."""
-    # The site draws `parts` where nothing that simulates is installed.
-    from lockstep.experiments.fleet.answer import answer
-
-    rows = {}
-    for name, fleet in WAYS.items():
-        found = answer(fleet)
-        rows[name] = {
-            "minutes": cost(fleet) / 60,
-            "formula": 1 - lost(fleet),
-            "simulated": found.goodput.mean,
-            "nodes": found.shares["nodes"],
-        }
-    return rows

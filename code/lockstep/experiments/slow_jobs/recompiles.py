@@ -1,11 +1,12 @@
 """Recompiles: a number that changes is a new program to torch.compile."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from lockstep.experiments.demos.torch_compile import fresh
 
 RANKS = 1
 CALLS = 20
@@ -68,14 +69,10 @@ def compiled(
 
         return run
 
-    torch._dynamo.reset()
-    logger = logging.getLogger("torch._dynamo")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    quick = torch.compile(module, backend=backend, **how)
-    for call in range(CALLS):
-        quick(torch.ones(length(call), 8))
-    logger.setLevel(level)
+    with fresh():
+        quick = torch.compile(module, backend=backend, **how)
+        for call in range(CALLS):
+            quick(torch.ones(length(call), 8))
     return graphs, len(ran)
 
 
