@@ -31,7 +31,8 @@ class Run(Batch):
 
     def __init__(self, folder: Path) -> None:
         script = "torchrun.sbatch", "train.py", "--max-steps", "9"
-        super().__init__(folder, script, STUBS, {"SLURM_NNODES": "2"})
+        size = {"SLURM_NNODES": "2", "SLURM_GPUS_ON_NODE": "4"}
+        super().__init__(folder, script, STUBS, size)
         self.seconds = 0
 
     def save(self, name: str) -> None:
@@ -65,7 +66,7 @@ def test_the_torchrun_script_requeues_by_the_first_cause(
     updates = [f"update JobId=42 ExcNodeList={excluded}"] * bool(excluded)
     assert batch.asked("update") == updates
     called = (tmp_path / "called").read_text()
-    assert "torchrun --nnodes=2 --nproc-per-node=8" in called
+    assert "torchrun --nnodes=2 --nproc-per-node=4 " in called
     assert "--rdzv-endpoint=node-7:29500" in called
     assert called.endswith("train.py --max-steps 9\n")
 
