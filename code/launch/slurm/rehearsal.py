@@ -29,6 +29,8 @@ HERE = Path(__file__).parent
 LAUNCH = HERE.parent
 PATIENCE_SECONDS = 300
 Slurm = Callable[..., str]
+# Devices that every machine has, as the two GPUs of each node.
+GPUS = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
 # What `sbatch` is asked for two ranks on each node, and what the script is
 # told to train in a run directory.
 SCRIPTS = {
@@ -65,6 +67,7 @@ def cluster(folder: Path) -> Iterator[Slurm]:
     conf = (HERE / "slurm.conf").read_text().replace("{folder}", str(folder))
     conf = conf.replace("{controller}", socket.gethostname())
     (folder / "slurm.conf").write_text(conf)
+    (folder / "gres.conf").write_text(GPUS)
     world = os.environ | {
         "SLURM_CONF": str(folder / "slurm.conf"),
         "ON_SWITCH": "slurmctld -D",
