@@ -4,6 +4,10 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from .hosts import hindrance
+
 LAUNCH = Path(__file__).parents[2] / "code" / "launch"
 # Stands for torchrun with two ranks, of which the second has a loader worker.
 AGENT = """
@@ -24,16 +28,18 @@ def script(path: Path, text: str) -> Path:
 def test_the_stacks_of_a_nodes_ranks_get_a_file_each(tmp_path: Path) -> None:
     """The script writes one stack for each child of torchrun, under the name
     of its rank, and none for a rank's own children."""
+    if hindrance():
+        pytest.skip(hindrance())
     (tmp_path / "bin").mkdir()
     agent = script(tmp_path / "bin" / "torchrun", AGENT)
     script(tmp_path / "py-spy", 'echo "$@"; cat /proc/$4/comm')
     # A namespace of its own, since the script sees all torchruns of a node.
-    unshare = "unshare", "--user", "--map-root-user", "--pid", "--fork"
-    both = f'{agent} | (read; "$1" "$2"; kill -9 -1)'
+    alone = "unshare", "--user", "--map-root-user", "--pid", "--fork"
+    alone += "--mount-proc", "--kill-child"
+    both = f"{agent} | (read; {LAUNCH}/stacks {tmp_path}/out; kill -9 -1)"
     path = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run(
-        [*unshare, "--mount-proc", "--kill-child", "bash", "-c", both, "-"]
-        + [str(LAUNCH / "stacks"), str(tmp_path / "out")],
+        [*alone, "bash", "-c", both],
         env={**os.environ, "PATH": path},
         timeout=60,
         check=False,

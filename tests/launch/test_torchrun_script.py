@@ -3,6 +3,7 @@ that they were called."""
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ HUNG = (
     "[rank3]:[E1129 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught"
     " collective operation timeout: WorkNCCL(SeqNum=7)\n"
 )
+
+
+TYPO = "  exitcode  : 2 (pid: 814)\n"  # in torchrun's report of a rank
 
 
 def left(node: str, code: int) -> str:
@@ -86,6 +90,38 @@ def test_a_second_failure_at_the_same_checkpoint_ends_the_job(
     assert len(batch.asked("requeue")) == 3
     assert batch.start(left("node-7", 1), 1) == 1
     assert len(batch.asked("requeue")) == 3
+
+
+def test_a_usage_error_is_not_requeued(tmp_path: Path) -> None:
+    """The script ends with 2 if a rank did, even before its first failure. An
+    exit code that only begins with 2 is requeued."""
+    batch = Run(tmp_path)
+    assert batch.start(TYPO + left("node-7", 1), 1) == 2
+    assert not batch.asked("requeue")
+    batch.start(TYPO.replace("2", "21", 1) + left("node-7", 1), 1)
+    assert batch.asked("requeue") == ["requeue 42"]
+
+
+@pytest.mark.parametrize(
+    ("step", "order"),
+    [
+        ("{} & wait $! || wait $! || echo $?", "told left 3"),
+        ("{}", "left told"),
+    ],
+    ids=["waiting", "in front"],
+)
+def test_a_trap_runs_while_the_shell_waits_for_its_step(
+    step: str, order: str
+) -> None:
+    """A signal for a shell that waits for a step in the background runs its
+    trap at once, and the second `wait` returns the step's exit code. A step in
+    the foreground ends before the trap runs."""
+    body = "(kill -USR1 $$; sleep 0.3; echo left; exit 3)"
+    script = f"trap 'echo told' USR1; {step.format(body)}; true"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True
+    )
+    assert done.stdout.split() == order.split()
 
 
 def test_an_unfinished_checkpoint_is_not_progress(tmp_path: Path) -> None:
