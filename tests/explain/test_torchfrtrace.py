@@ -67,7 +67,7 @@ def test_torchfrtrace_blames_the_rank_whose_file_it_reads_second(
     assert said.count("Culprit rank") == 1
 
 
-def test_torchfrtrace_misses_bystanders_of_a_send(
+def test_torchfrtrace_calls_bystanders_of_a_send_missing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Rank 0 sends to rank 1 in a group of three. torch 2.13's torchfrtrace
