@@ -1,6 +1,6 @@
 """The first fault in the logs of a training run: `lockstep explain`.
 
-The matcher and the verdict (`patterns`, `lines`, `events`, `scan`, `verdict`,
-`page`) also run in MicroPython, in a reader's browser, so they use no regular
+The matcher and the verdict (all modules in
+`page.FILES`) also run in MicroPython, in a reader's browser, so they use no regular
 expressions, no data classes and no order of dictionaries.
 """

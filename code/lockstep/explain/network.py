@@ -1,0 +1,59 @@
+"""Name the node that others couldn't reach, or lost."""
+
+from .finding import base, cited, finished
+from .order import first
+from .peers import accused
+
+
+def parted_agents(case):  # type: ignore[no-untyped-def]
+    """Say that torchrun's agents were told to meet at different places, if
+    they didn't meet; or None."""
+    places = dict(reversed(case.scan.endpoints))
+    files = {place[0] for place in places.values()}
+    if len(places) < 2 or len(files) < len(places):
+        return None
+    failed = [
+        e
+        for e in case.scan.events
+        if "endezvous" in e.text or "client socket has" in e.text
+    ]
+    if not failed or case.scan.works:
+        return None
+    found = base(case, first(case, failed))
+    named = sorted(places)
+    found["title"] = f"rdzv_endpoint differs: {' and '.join(named)}"
+    found["rank"], found["ranks"], found["node"] = None, [], ""
+    found["means"] = (
+        "Nodes meet at the rendezvous endpoint. Agents that were given"
+        " different endpoints wait for each other until the timeout."
+    )
+    found["check"] = [
+        {
+            "do": "grep -h rdzv_endpoint logs/* | sort | uniq -c",
+            "look": "one address and one port on all nodes",
+        }
+    ]
+    found["causes"] = []
+    found["evidence"] = [
+        cited(case, *places[one][:3]) for one in named
+    ] + found["evidence"]
+    why = "the agents print different endpoints, and they never met"
+    return finished(case, found, "medium", why)
+
+
+def lost_peer(case, event):  # type: ignore[no-untyped-def]
+    """Name the peer that several nodes lost, or return None."""
+    same = [e for e in case.scan.events if e.id == event.id]
+    blamed = accused(same, case.scan.homes)
+    if not blamed:
+        return None
+    host, count = blamed
+    found = base(case, event)
+    found["rank"], found["ranks"] = None, []
+    found["node"] = case.scan.addresses.get(host, host)
+    why = f"{count} peers lost {host} at once"
+    node = case.scan.pods.get(found["node"])
+    if node:
+        why += f", which is {found['node']} on {node}"
+    why += ": read its log, its kernel's log and its link counters"
+    return finished(case, found, "low", why)
