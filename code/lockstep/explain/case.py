@@ -16,6 +16,7 @@ class Case:
         dumps: what the flight recorder's dumps say, or None.
         entries: the messages by their id.
         nodes: the node of each rank whose node is known.
+        homes: for each file the node that wrote it, or "".
         reported: the ranks that torchrun saw fail first.
     """
 
@@ -24,8 +25,9 @@ class Case:
         self.entries = {entry["id"]: entry for entry in scan.index.entries}
         years = [e.time[0] for e in scan.events + scan.exits if e.time]
         self.year = max(years) if years else 0
-        self.reported = [one.rank for one in scan.exits if one.first]
-        self.nodes = {r: n for r, n in scan.ranks.items() if n}
+        self.reported: list = []
+        self.nodes: dict = {}
+        self.homes = list(scan.homes)
 
     def at(self, event):  # type: ignore[no-untyped-def]
         """Return an event's time in seconds, or None."""

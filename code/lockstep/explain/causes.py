@@ -1,10 +1,14 @@
 """Name a cause: a message, or a signal that no message explains."""
 
 from .case import TOGETHER, depth, equal
+from .collectives import waiting
 from .finding import base, finished, listed, page, shown
 from .network import lost_peer
+from .order import first
 from .signals import FATAL, SIGNALS, signal_of
 from .silence import silence
+
+SURVIVED = 30.0  # seconds, after which a rank that raised would be gone
 
 
 def blame(case, event) -> dict:  # type: ignore[no-untyped-def]
@@ -55,6 +59,11 @@ def blame(case, event) -> dict:  # type: ignore[no-untyped-def]
             if one.first and one.rank == event.rank:
                 why += "; torchrun saw this rank fail first"
                 sure = "high"
+    if survived(case, event) and not many:
+        why += "; the process lived on after it and timed out with the others"
+        hang = waiting(case)
+        if hang and event.rank in hang["suspects"]:
+            why += f", and {hang['why']}"
     if event.doubt and found["rank"] == event.rank:
         why += f"; its rank is less certain: {event.doubt}"
         sure = "medium" if sure == "high" else sure
@@ -63,6 +72,33 @@ def blame(case, event) -> dict:  # type: ignore[no-untyped-def]
         sure = "low"
         why = f"{hung}, so the job may have hung before it was ended"
     return finished(case, found, sure, why)
+
+
+def survived(case, event) -> bool:  # type: ignore[no-untyped-def]
+    """Whether a rank waited in a collective long after an error: its trainer
+    caught the error."""
+    if event.rank is None or event.rank not in case.scan.works:
+        return False
+    if case.at(event) is None:
+        return False
+    waits = [
+        case.at(later)
+        for later in case.scan.events
+        if later.rank == event.rank and "WorkNCCL(" in later.text and later.time
+    ]
+    return any(at > case.at(event) + SURVIVED for at in waits)
+
+
+def culprit(case, causes: list):  # type: ignore[no-untyped-def]
+    """Return the cause that came first. An error that a rank survived counts
+    only if no other one's rank left the others' collectives."""
+    cause = first(case, causes)
+    hang = waiting(case)
+    if hang and survived(case, cause) and cause.rank not in hang["suspects"]:
+        parted = [e for e in causes if e.rank in hang["suspects"]]
+        if parted:
+            return first(case, parted)
+    return cause
 
 
 def leads(case, event, others: list) -> bool:  # type: ignore[no-untyped-def]
@@ -86,6 +122,9 @@ def shared(case, event, found: dict) -> tuple:  # type: ignore[no-untyped-def]
         found["rank"], found["ranks"] = None, ranks
         found["node"] = event.node if len(nodes) == 1 else ""
         found["evidence"] = [shown(case, e) for e in same[:3]]
+    elif len({e.local for e in same}) > 1 and not ranks:
+        if not apart_in_time(case, same):
+            found["local"] = f"{len({e.local for e in same})} local ranks"
     elif len(ranks) == 1 and event.rank is None:
         # The library's own line has no rank, but the exception has.
         found["rank"], found["ranks"] = ranks[0], ranks
@@ -108,10 +147,42 @@ def fatal_exit(case):  # type: ignore[no-untyped-def]
     firsts = [one for one in found if one.first]
     reported = [one for one in case.scan.exits if one.first]
     if reported and not firsts:
-        return None  # ended by the launcher, after another one failed
+        if not all(is_victim(case, one) for one in reported):
+            return None  # ended by the launcher, after another one failed
+        found = [one for one in found if not forced(case, one)]
+        if not found:
+            return None
     return min(
         firsts or found, key=lambda one: (case.at(one) or 1e18, one.order)
     )
+
+
+def is_victim(case, one) -> bool:
+    """Whether a process aborted only because it lost its peers: its own log
+    has echoes, and nothing that explains the abort."""
+    own = [
+        event
+        for event in case.scan.events
+        if event.rank is not None and event.rank == one.rank
+    ]
+    echoes = [event for event in own if event.role == "echo"]
+    causes = [event for event in own if event.role == "cause"]
+    return signal_of(one.code) == 6 and bool(echoes) and not causes
+
+
+def forced(case, one) -> bool:
+    """Whether torchrun itself killed a process that didn't stop in time."""
+    kills = [
+        event.pid
+        for event in case.scan.events
+        if event.id == "unable-to-shutdown-process" and event.file == one.file
+    ]
+    return one.pid in kills
+
+
+def reported_first(case):  # type: ignore[no-untyped-def]
+    """Return the process that torchrun saw fail first."""
+    return next(one for one in case.scan.exits if one.first)
 
 
 def killed(case, one) -> dict:  # type: ignore[no-untyped-def]
@@ -154,6 +225,12 @@ def killed(case, one) -> dict:  # type: ignore[no-untyped-def]
     why = "a signal can't be an echo unless the launcher sent it"
     if one.first:
         why = "torchrun saw this process fail first, without an exception"
+    elif case.reported and is_victim(case, reported_first(case)):
+        who = reported_first(case)
+        why += (
+            f", and rank {who.rank}, which torchrun reported first, only lost"
+            " its peers"
+        )
     return finished(case, found, "medium", why)
 
 

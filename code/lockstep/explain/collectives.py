@@ -4,6 +4,15 @@ from .finding import base, finished, listed, nothing
 from .order import first
 from .peers import awaited
 
+# Collectives in which every rank must give as many elements.
+SIZED = (
+    "ALLREDUCE",
+    "BROADCAST",
+    "REDUCE",
+    "_ALLGATHER_BASE",
+    "_REDUCE_SCATTER_BASE",
+)
+
 
 def waiting(case):  # type: ignore[no-untyped-def]
     """Return who waited for what when the watchdogs gave up, or None.
@@ -38,12 +47,13 @@ def waiting(case):  # type: ignore[no-untyped-def]
             f" others were already at {high}"
         )
         return found
-    odd = _odd(works)
+    odd = _odd(works, False) or _odd(works, True)
     if odd:
         ranks, theirs, others = odd
         found["suspects"], found["sure"] = ranks, "medium"
         found["why"] = (
-            f"{listed(ranks)} called {theirs} where the others called {others}"
+            f"at the same number {listed(ranks)} called {theirs}, and the"
+            f" others called {others}"
         )
         return found
     if absent and len(absent) <= max(1, len(known) // 2):
@@ -69,11 +79,20 @@ def _behind(works: dict, name: str):  # type: ignore[no-untyped-def]
     return ranks, low, high
 
 
-def _odd(works: dict):  # type: ignore[no-untyped-def]
-    """Return the ranks of the rarer operation, and both; None if all agree."""
+def _odd(works: dict, sized: bool):  # type: ignore[no-untyped-def]
+    """Return the ranks of the rarer operation, and both; None if all agree.
+
+    Args:
+        works: for each rank the collective that it waited for.
+        sized: whether the number of elements counts, where it must be equal.
+    """
     counts: dict = {}
     for rank in works:
         op = works[rank].get("op")
+        if op and sized:
+            if op not in SIZED or works[rank].get("numel") is None:
+                return None
+            op += f" of {works[rank]['numel']} elements"
         if op:
             counts.setdefault(op, []).append(rank)
     if len(counts) < 2:

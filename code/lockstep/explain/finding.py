@@ -40,16 +40,36 @@ def base(case, event) -> dict:  # type: ignore[no-untyped-def]
         "rank": event.rank,
         "ranks": [] if event.rank is None else [event.rank],
         "node": event.node,
+        "local": where(event),
         "text": event.text,
         "frame": event.frame,
         "means": entry.get("means", ""),
         "check": entry.get("confirm", []),
-        "causes": entry.get("causes", []),
+        "causes": probable(event, entry.get("causes", [])),
         "otherwise": entry.get("otherwise", ""),
         "see": entry.get("see", []),
         "page": page(event.id) if entry else "",
         "evidence": [shown(case, event)],
     }
+
+
+def probable(event, causes: list) -> list:  # type: ignore[no-untyped-def]
+    """Return the causes, last the ones that a pod's reason rules out: memory,
+    if it is another one than OOMKilled."""
+    reason = event.fields.get("reason", "OOMKilled")
+    ruled = [
+        one
+        for one in causes
+        if reason != "OOMKilled" and "OOMKilled" in one.get("tells", "")
+    ]
+    return [one for one in causes if one not in ruled] + ruled
+
+
+def where(event) -> str:  # type: ignore[no-untyped-def]
+    """Return the local rank or the pod of an event, if its rank isn't known."""
+    if event.rank is None and event.local is not None:
+        return f"local rank {event.local}"
+    return f"pod {event.pod}" if event.pod else ""
 
 
 def nothing(case) -> dict:
@@ -160,11 +180,13 @@ def page(id: str) -> str:
 
 def headline(found: dict) -> str:
     """Return the verdict in one sentence."""
-    where = found.get("local", "")
+    where, before = found.get("local", ""), " on "
+    if where.find("local rank") >= 0:
+        before = " of node "
     if found["ranks"]:
-        where = listed(found["ranks"])
+        where, before = listed(found["ranks"]), " on "
     if found["node"]:
-        where += (" on " if where else "node ") + found["node"]
+        where += (before if where else "node ") + found["node"]
     if not found["known"]:
         if where:
             return f"First fault not found; look at {where} first."

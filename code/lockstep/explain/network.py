@@ -41,6 +41,42 @@ def parted_agents(case):  # type: ignore[no-untyped-def]
     return finished(case, found, "medium", why)
 
 
+def unreachable(case):  # type: ignore[no-untyped-def]
+    """Name the node whose NCCL chose another interface than the other nodes'
+    and couldn't be reached there; or None."""
+    interfaces = case.scan.interfaces
+    counts: dict = {}
+    for node in interfaces:
+        counts.setdefault(interfaces[node][0], []).append(node)
+    for event in case.scan.events:
+        address = event.fields.get("host", "")
+        node = case.scan.addresses.get(address)
+        if event.id != "nccl-connect-failed" or node not in interfaces:
+            continue
+        name, shown = interfaces[node]
+        usual = max(sorted(counts), key=lambda one: len(counts[one]))
+        if name == usual or 2 * len(counts[usual]) <= len(interfaces):
+            continue
+        found = base(case, event)
+        found["rank"], found["ranks"], found["node"] = None, [], node
+        found["title"] = (
+            f"NCCL offers {address} of {name}, which the others can't reach"
+        )
+        found["check"] = [
+            {
+                "do": f"NCCL_SOCKET_IFNAME={usual}",
+                "look": f"a start on {node} that no longer prints {name}",
+            }
+        ] + list(found["check"])
+        found["evidence"] = found["evidence"] + [cited(case, *shown)]
+        why = (
+            f"{len(counts[usual])} of {len(interfaces)} nodes use {usual}, and"
+            f" connections to {address} failed"
+        )
+        return finished(case, found, "medium", why)
+    return None
+
+
 def lost_peer(case, event):  # type: ignore[no-untyped-def]
     """Name the peer that several nodes lost, or return None."""
     same = [e for e in case.scan.events if e.id == event.id]

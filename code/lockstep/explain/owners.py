@@ -1,6 +1,7 @@
 """Give events and exits the rank and the node that other lines know."""
 
 from .case import depth
+from .folders import resolve
 from .peers import bus
 from .signals import signal_of
 
@@ -9,10 +10,14 @@ KERNEL_BEFORE, KERNEL_AFTER = 900.0, 120.0
 
 def settle(case) -> None:  # type: ignore[no-untyped-def]
     """Give the events and exits of a case their ranks, nodes and roles."""
-    for one in case.scan.exits:
+    resolve(case)
+    rank_exits(case)
+    scan = case.scan
+    case.nodes = {r: scan.ranks[r] for r in scan.ranks if scan.ranks[r]}
+    for one in scan.exits:
         if one.rank is not None and one.node:
             case.nodes[one.rank] = one.node
-    rank_exits(case)
+    case.reported = [one.rank for one in scan.exits if one.first]
     for event in case.scan.events:
         place(case, event)
         if "Root Cause (first observed" in event.text:
@@ -28,12 +33,18 @@ def rank_exits(case) -> None:
     for one in case.scan.exits:
         if one.rank is not None or one.local is None:
             continue
-        for other in case.scan.exits:
-            known = other.rank is not None and other.local is not None
-            if known and other.file == one.file:
-                one.rank = other.rank - other.local + one.local
-                one.node = one.node or other.node
-                break
+        same = [
+            other
+            for other in case.scan.exits
+            if other.local is not None
+            and other.rank is not None
+            and other.file == one.file
+            and one.node in ("", other.node)
+        ]
+        starts = {other.rank - other.local for other in same}
+        if len(starts) == 1:
+            one.rank = min(starts) + one.local
+            one.node = one.node or same[0].node
 
 
 def place(case, event) -> None:  # type: ignore[no-untyped-def]
@@ -48,6 +59,8 @@ def place(case, event) -> None:  # type: ignore[no-untyped-def]
     if event.rank is None and event.node:
         gpu = bus(event.fields.get("gpu", ""))
         event.rank = case.scan.gpus.get((event.node, gpu), (0, None))[1]
+    if not event.node:
+        event.node = case.scan.pods.get(event.pod, "")
     if not event.node and event.rank in case.nodes:
         event.node = case.nodes[event.rank]
 
@@ -71,9 +84,12 @@ def about(case, event, one) -> bool:  # type: ignore[no-untyped-def]
     apart = case.gap(event, one)
     if apart is not None and apart > KERNEL_BEFORE and not depth(event):
         return False
-    if one.pid and one.pid > 99 and has_number(event.text, one.pid):
-        return True
     elsewhere = event.node and one.node and event.node != one.node
+    # torchrun's processes have the same numbers in every container.
+    foreign = depth(event) and one.file != event.file
+    foreign = foreign and (elsewhere or not event.node or not one.node)
+    if one.pid and one.pid > 99 and has_number(event.text, one.pid):
+        return not foreign
     low = event.text.lower()
     oom = "oom" in low or "out of memory: killed" in low
     return oom and not elsewhere and killed_alone(case) is one

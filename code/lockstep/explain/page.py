@@ -18,6 +18,7 @@ FILES = (
     "causes.py",
     "collectives.py",
     "finding.py",
+    "folders.py",
     "lines.py",
     "network.py",
     "order.py",

@@ -1,7 +1,9 @@
-"""Tell a hang from the scheduler that ended it."""
+"""Tell who ended a job: a scheduler after a hang, or a signal to one node."""
 
+from .case import TOGETHER
 from .finding import base, cited, finished
 from .lines import clock
+from .order import first
 from .progress import apart
 
 SILENT = 10  # minutes without a line, before a scheduler ended the job
@@ -80,3 +82,33 @@ def silence(case, event) -> str:  # type: ignore[no-untyped-def]
         return ""
     when = clock(case.scan.last[number]["time"][1])
     return f"the last line of a rank ({when}) is {minutes:.0f} minutes older"
+
+
+def stopped_agent(case):  # type: ignore[no-untyped-def]
+    """Name the node whose torchrun was told to stop while the other nodes'
+    ranks only lost their peers; or None."""
+    told = [e for e in case.scan.events if "death signal, shutting" in e.text]
+    nodes = {e.node for e in told}
+    if len(nodes) != 1 or "" in nodes:
+        return None
+    event = first(case, told)
+    lost = [
+        e
+        for e in case.scan.events
+        if e.role == "echo"
+        and e.layer == "peer"
+        and e.rank is not None
+        and e.node != event.node
+    ]
+    earlier = [
+        e for e in lost if (case.at(e) or 1e18) < case.at(event) - TOGETHER
+    ]
+    if not lost or earlier:
+        return None
+    found = base(case, event)
+    found["rank"], found["ranks"] = None, []
+    why = (
+        "only its torchrun received a signal, before ranks of the other nodes"
+        " lost their peers: find out who sent it"
+    )
+    return finished(case, found, "medium", why)

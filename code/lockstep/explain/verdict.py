@@ -1,7 +1,7 @@
 """Decide which event was the first fault, and which are its echoes."""
 
 from .case import Case
-from .causes import blame, fatal_exit, killed, perhaps
+from .causes import blame, culprit, fatal_exit, killed, perhaps
 from .collectives import (
     absent_ranks,
     awaited_key,
@@ -9,11 +9,11 @@ from .collectives import (
     named_by_barrier,
     waiting,
 )
-from .network import parted_agents
+from .network import parted_agents, unreachable
 from .order import first, timely
 from .owners import settle
 from .scan import Scan
-from .silence import stalled
+from .silence import stalled, stopped_agent
 from .unknown import MACHINE, unknown
 
 # Messages that report how a process ended and not why, or only warn.
@@ -47,14 +47,20 @@ def judge(scan: Scan, dumps: dict | None = None) -> dict:
     causes = [e for e in scan.events if e.role == "cause" and not e.wrapped]
     causes = timely(case, causes)
     if causes:
-        cause = first(case, causes)
+        cause = culprit(case, causes)
         return stalled(case, cause) or blame(case, cause)
     exit_ = fatal_exit(case)
     if exit_:
         return killed(case, exit_)
     if case.dumps and case.dumps.get("suspects"):
         return by_dumps(case)
-    named = named_by_barrier(case) or awaited_key(case) or parted_agents(case)
+    named = (
+        named_by_barrier(case)
+        or awaited_key(case)
+        or parted_agents(case)
+        or unreachable(case)
+        or stopped_agent(case)
+    )
     if named:
         return named
     others = [
@@ -62,6 +68,10 @@ def judge(scan: Scan, dumps: dict | None = None) -> dict:
     ]
     # What a machine says is no echo of a collective that timed out.
     machine = [e for e in others if e.layer in MACHINE]
+    # How a container ended says less than anything else.
+    machine = [
+        e for e in machine if e.id != "kubernetes-exit-code-137"
+    ] or machine
     if machine:
         return perhaps(case, first(case, machine))
     hang = waiting(case)

@@ -1,0 +1,195 @@
+"""A line belongs to a rank and a node: whose is it, and was it a victim?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lockstep.explain import catalog, reading
+from lockstep.explain.together import explained
+
+REPORT = """\
+E1128 03:40:12.0 4 torch/distributed/elastic/multiprocessing/api.py:869] failed
+Failures:
+{others}Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-28_03:40:10
+  host      : {host}
+  rank      : {rank} (local_rank: {local})
+  exitcode  : {code} (pid: {pid})
+"""
+TABLE = """\
+I1128 03:00:00.0 4 torch/distributed/elastic/agent/server/api.py:525] \
+[default] Rendezvous complete for workers. Result:
+  group_rank=1
+  local_ranks=[0, 1, 2, 3]
+  global_ranks=[12, 13, 14, 15]
+"""
+CRASH = (
+    "Traceback (most recent call last):\n"
+    '  File "/srv/train.py", line 9, in main\n'
+    "ValueError: no mask\n"
+)
+CLOSED = (
+    "[rank{0}]:[E1128 03:40:08.1 P.cpp:684] [Rank {0}] Some NCCL operations"
+    " have failed or timed out. Due to the asynchronous nature of CUDA"
+    " kernels\n"
+)
+
+
+def verdict(folder: Path, logs: dict[str, str]) -> dict:
+    """The verdict on logs, given by their paths."""
+    for name, text in logs.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return explained(reading.found([str(folder)]), catalog.index())
+
+
+def report(rank: int, local: int, code: int = 1, **more: object) -> str:
+    """torchrun's report on its first failure."""
+    given = {"host": "n2", "pid": 7801, "others": ""} | more
+    return REPORT.format(rank=rank, local=local, code=code, **given)
+
+
+LOCAL = "n2/none_x1/attempt_0/{}/stderr.log"
+# What says that local rank 1 of this folder is rank 13.
+EVIDENCE = {
+    "report": {"n2/agent.log": report(15, 3)},
+    "table": {"n2/agent.log": TABLE},
+    "own lines": {LOCAL.format(1): CLOSED.format(13) + CRASH},
+    "another rank's lines": {LOCAL.format(0): CLOSED.format(12)},
+}
+
+
+@pytest.mark.parametrize("kind", EVIDENCE)
+def test_a_local_ranks_folder_gets_its_global_rank(
+    kind: str, tmp_path: Path
+) -> None:
+    """torchrun names folders by local rank. Its report, its table, or the
+    ranks that lines name say which global ranks they are."""
+    logs = {LOCAL.format(1): CRASH} | EVIDENCE[kind]
+    # A second node has the same local ranks.
+    logs["n1/none_y2/attempt_0/1/stderr.log"] = CLOSED.format(1)
+    found = verdict(tmp_path, logs)
+    assert (found["rank"], found["ranks"]) == (13, [13])
+    assert found["headline"].startswith("First fault: rank 13")
+
+
+def test_an_unresolved_local_rank_is_called_local(tmp_path: Path) -> None:
+    """No line says which global rank local rank 5 is: the verdict doesn't
+    call it rank 5. The kernel's log says which node it is on."""
+    logs = {
+        "n2/none_x1/attempt_0/5/stderr.log": CRASH,
+        "n2/journal.log": "Nov 28 03:00:00 n2 systemd[1]: Started Session 1.\n",
+    }
+    found = verdict(tmp_path, logs)
+    assert (found["rank"], found["ranks"], found["node"]) == (None, [], "n2")
+    assert found["headline"] == (
+        "First fault: local rank 5 of node n2: ValueError: no mask"
+    )
+
+
+def test_local_ranks_that_disagree_resolve_no_other(tmp_path: Path) -> None:
+    """Where a folder's ranks don't follow each other, only a file's own lines
+    name its rank."""
+    logs = {
+        LOCAL.format(0): CLOSED.format(12),
+        LOCAL.format(1): CLOSED.format(2),
+        LOCAL.format(2): CRASH,
+    }
+    assert verdict(tmp_path, logs)["rank"] is None
+
+
+def test_several_local_ranks_with_one_message_are_one_fault(
+    tmp_path: Path,
+) -> None:
+    logs = {LOCAL.format(local): CRASH for local in range(3)}
+    found = verdict(tmp_path, logs)
+    assert found["headline"].startswith("First fault: 3 local ranks")
+
+
+@pytest.mark.parametrize("code", [-9, -7, -11])
+def test_a_signal_outranks_the_abort_of_a_victim(
+    code: int, tmp_path: Path
+) -> None:
+    """torchrun lists rank 0's abort as the root cause, but rank 0 only lost
+    its peer, and rank 2 died by a signal in the same second."""
+    other = "[1]:\n" + REPORT.split("[0]:\n")[1]
+    other = other.format(host="n2", rank=2, local=2, code=code, pid=7803)
+    logs = {
+        "agent.log": report(0, 0, -6, others=other),
+        "rank_0.log": CLOSED.format(0),
+        "rank_1.log": CLOSED.format(1),
+    }
+    found = verdict(tmp_path, logs)
+    assert (found["rank"], found["node"]) == (2, "n2")
+    assert f"exitcode : {code} (pid: 7803)" in found["text"]
+
+
+def test_a_kill_by_torchrun_itself_is_no_first_fault(tmp_path: Path) -> None:
+    """Rank 2 didn't stop in time, so torchrun killed it: rank 0's abort isn't
+    explained by that."""
+    other = "[1]:\n" + REPORT.split("[0]:\n")[1]
+    other = other.format(host="n2", rank=2, local=2, code=-9, pid=7803)
+    forced = (
+        "W1128 03:40:40.8 17 torch/distributed/elastic/multiprocessing/api.py"
+        ":1048] Unable to shutdown process 7803 via 15, forcefully exiting via"
+        " 9\n"
+    )
+    logs = {
+        "agent.log": forced + report(0, 0, -6, others=other),
+        "rank_0.log": CLOSED.format(0),
+    }
+    assert not verdict(tmp_path, logs)["known"]
+
+
+SIGNALED = (
+    "W1128 03:40:0{}.0 17 torch/distributed/elastic/agent/server/api.py:719]"
+    " Received 15 death signal, shutting down workers\n"
+    "W1128 03:40:0{}.0 17 torch/distributed/elastic/multiprocessing/api.py:897]"
+    " Sending process 7801 closing signal SIGTERM\n"
+)
+
+
+def stopped(*nodes: str, crash: str = "") -> dict[str, str]:
+    """Logs of three nodes; torchrun on some was told to stop."""
+    logs = {}
+    for at, node in enumerate(("n1", "n2", "n3")):
+        agent = report(4 * at, 0, -6, host=node)
+        if node in nodes:
+            agent = SIGNALED.format(at, at)
+        logs[f"{node}/agent.log"] = agent
+        journal = f"Nov 28 03:00:00 {node} systemd[1]: Started Session 1.\n"
+        logs[f"{node}/journal.log"] = journal
+        text = (
+            CLOSED.format(4 * at) if node not in nodes else "fine\n"
+        ) + crash
+        logs[f"{node}/none_x{at}/attempt_0/0/stderr.log"] = text
+    return logs
+
+
+def test_the_node_whose_agent_was_told_to_stop_is_named(
+    tmp_path: Path,
+) -> None:
+    """torchrun on n2 received SIGTERM, and the others lost their peer. The
+    signal belongs to n2's agent, and to no rank: pids repeat on every node."""
+    found = verdict(tmp_path, stopped("n2"))
+    assert found["known"]
+    assert (found["rank"], found["ranks"], found["node"]) == (None, [], "n2")
+    assert "Received 15 death signal" in found["text"]
+    assert all(
+        not one["ranks"] for one in found["echoes"] if "SIGTERM" in one["title"]
+    )
+
+
+def test_an_agents_signal_after_a_crash_is_an_echo(tmp_path: Path) -> None:
+    found = verdict(tmp_path, stopped("n2", crash=CRASH))
+    assert "ValueError" in found["headline"]
+
+
+def test_agents_that_were_all_told_to_stop_accuse_no_node(
+    tmp_path: Path,
+) -> None:
+    assert verdict(tmp_path, stopped("n1", "n2", "n3"))["node"] == ""
