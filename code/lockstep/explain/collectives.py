@@ -51,6 +51,7 @@ def waiting(case):  # type: ignore[no-untyped-def]
     if odd:
         ranks, theirs, others = odd
         found["suspects"], found["sure"] = ranks, "medium"
+        found["did"] = "called a different collective than the others"
         found["why"] = (
             f"at the same number {listed(ranks)} called {theirs}, and the"
             f" others called {others}"
@@ -110,6 +111,13 @@ def absent_ranks(case, hang: dict) -> dict:
     events = events or [e for e in case.scan.events if e.role != "cause"]
     found = base(case, first(case, events)) if events else nothing(case)
     suspects = hang["suspects"]
+    own = [e for e in events if e.rank in suspects and "SeqNum=" in e.text]
+    if own:  # the line of a victim explains it
+        victim = found["evidence"]
+        found = base(case, first(case, own))
+        found["evidence"] += [
+            one for one in victim if one not in found["evidence"]
+        ]
     found["known"] = True
     found["rank"] = suspects[0] if len(suspects) == 1 else None
     found["ranks"] = suspects

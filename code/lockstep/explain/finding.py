@@ -29,9 +29,23 @@ QUESTIONS = (
 )
 
 
+UNLISTED = {  # what has no page
+    "xid": {
+        "means": "The driver reported an error of this GPU.",
+        "confirm": [
+            {
+                "do": "https://docs.nvidia.com/deploy/xid-errors/"
+                "analyzing-xid-catalog.html",
+                "look": "the Xid's number, and the action that NVIDIA names",
+            }
+        ],
+    },
+}
+
+
 def base(case, event) -> dict:  # type: ignore[no-untyped-def]
     """Return the parts of a verdict that come from an event."""
-    entry = case.entries.get(event.id, {})
+    entry = case.entries.get(event.id) or UNLISTED.get(event.id, {})
     return {
         "known": True,
         "id": event.id,
@@ -48,7 +62,7 @@ def base(case, event) -> dict:  # type: ignore[no-untyped-def]
         "causes": probable(event, entry.get("causes", [])),
         "otherwise": entry.get("otherwise", ""),
         "see": entry.get("see", []),
-        "page": page(event.id) if entry else "",
+        "page": page(event.id) if event.id in case.entries else "",
         "evidence": [shown(case, event)],
     }
 
@@ -197,7 +211,8 @@ def headline(found: dict) -> str:
     if found["id"] == "python-exception":
         what = found["text"] and found["text"].split("]: ")[-1][:160]
     if found.get("hang"):
-        return f"First fault: {where} didn't join a collective."
+        did = found["hang"].get("did", "didn't join a collective")
+        return f"First fault: {where} {did}."
     return f"First fault: {where}: {what}" if where else f"First fault: {what}"
 
 

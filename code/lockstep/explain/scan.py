@@ -35,6 +35,7 @@ BUILT_IN = (
     "rdzv_endpoint",
     "global_ranks=[",
     "Successfully assigned",
+    "NVRM: Xid (",
 )
 # Exceptions that report somebody else's failure.
 ECHOES = (
@@ -358,11 +359,23 @@ class Scan:
             else:
                 self._traceback(start, end, rank, node, head)
             return
-        for number_, fields in self.index.match(line, words):
+        matched = self.index.match(line, words)
+        if not matched and "NVRM: Xid (" in words:
+            self._xid(line, here)
+        for number_, fields in matched:
             entry = self.index.entries[number_]
             event = self._event(entry, fields, here)
             if event and event.id.startswith("kubernetes-"):
                 self._pod(event, start)
+
+    def _xid(self, line: str, here: tuple) -> None:
+        """Keep an Xid that no message describes: NVIDIA's catalog has more."""
+        gpu, _, rest = line[line.find("NVRM: Xid (") :].partition("): ")
+        xid = number(rest, 0)
+        if xid is not None:
+            fields = {"gpu": gpu.partition("PCI:")[2], "xid": str(xid)}
+            entry = {"id": "xid", "title": f"NVRM: Xid {xid}"}
+            self._event(entry | {"role": "cause", "layer": "gpu"}, fields, here)
 
     def _names(self, words: list, line: str, node: str, end: int) -> None:
         """Note whose address is whose, and where torchrun's nodes meet."""
