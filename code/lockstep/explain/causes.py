@@ -1,6 +1,6 @@
 """Name a cause: a message, or a signal that no message explains."""
 
-from .case import TOGETHER, depth, equal
+from .case import TOGETHER, Case, depth, equal
 from .collectives import waiting
 from .finding import base, finished, listed, page, shown
 from .network import lost_peer
@@ -11,7 +11,7 @@ from .silence import silence
 SURVIVED = 30.0  # seconds, after which a rank that raised would be gone
 
 
-def blame(case, event) -> dict:  # type: ignore[no-untyped-def]
+def blame(case: Case, event) -> dict:  # type: ignore[no-untyped-def]
     """Name a cause."""
     found = base(case, event)
     ranks, many = shared(case, event, found)
@@ -74,7 +74,7 @@ def blame(case, event) -> dict:  # type: ignore[no-untyped-def]
     return finished(case, found, sure, why)
 
 
-def survived(case, event) -> bool:  # type: ignore[no-untyped-def]
+def survived(case: Case, event) -> bool:  # type: ignore[no-untyped-def]
     """Whether a rank waited in a collective long after an error: its trainer
     caught the error."""
     if event.rank is None or event.rank not in case.scan.works:
@@ -89,7 +89,7 @@ def survived(case, event) -> bool:  # type: ignore[no-untyped-def]
     return any(at > case.at(event) + SURVIVED for at in waits)
 
 
-def culprit(case, causes: list):  # type: ignore[no-untyped-def]
+def culprit(case: Case, causes: list):  # type: ignore[no-untyped-def]
     """Return the cause that came first. An error that a rank survived counts
     only if no other one's rank left the others' collectives."""
     cause = first(case, causes)
@@ -101,7 +101,7 @@ def culprit(case, causes: list):  # type: ignore[no-untyped-def]
     return cause
 
 
-def leads(case, event, others: list) -> bool:  # type: ignore[no-untyped-def]
+def leads(case: Case, event, others: list) -> bool:  # type: ignore[no-untyped-def]
     """Whether a kernel's line is older than all causes that have a time.
     Causes without a time don't count then: what programs and schedulers
     say follows from what a kernel says."""
@@ -111,7 +111,7 @@ def leads(case, event, others: list) -> bool:  # type: ignore[no-untyped-def]
     return not times or case.at(event) <= min(times)
 
 
-def shared(case, event, found: dict) -> tuple:  # type: ignore[no-untyped-def]
+def shared(case: Case, event, found: dict) -> tuple:  # type: ignore[no-untyped-def]
     """Return the ranks of the equal events, and whether several ranks
     logged it together; then the verdict names no single rank."""
     same = [e for e in case.scan.events if equal(e, event)]
@@ -131,7 +131,7 @@ def shared(case, event, found: dict) -> tuple:  # type: ignore[no-untyped-def]
     return ranks, many
 
 
-def apart_in_time(case, events: list) -> bool:
+def apart_in_time(case: Case, events: list) -> bool:
     """Whether the first of equal events came clearly before the others."""
     times = sorted([case.at(e) for e in events if case.at(e) is not None])
     if len(times) < len(events):
@@ -139,7 +139,7 @@ def apart_in_time(case, events: list) -> bool:
     return times[1] - times[0] > TOGETHER
 
 
-def fatal_exit(case):  # type: ignore[no-untyped-def]
+def fatal_exit(case: Case):  # type: ignore[no-untyped-def]
     """Return the exit by a signal that no message explains, or None."""
     found = [one for one in case.scan.exits if signal_of(one.code) in FATAL]
     if not found:
@@ -157,7 +157,7 @@ def fatal_exit(case):  # type: ignore[no-untyped-def]
     )
 
 
-def is_victim(case, one) -> bool:
+def is_victim(case: Case, one) -> bool:
     """Whether a process aborted only because it lost its peers: its own log
     has echoes, and nothing that explains the abort."""
     own = [
@@ -170,7 +170,7 @@ def is_victim(case, one) -> bool:
     return signal_of(one.code) == 6 and bool(echoes) and not causes
 
 
-def forced(case, one) -> bool:
+def forced(case: Case, one) -> bool:
     """Whether torchrun itself killed a process that didn't stop in time."""
     kills = [
         event.pid
@@ -180,12 +180,12 @@ def forced(case, one) -> bool:
     return one.pid in kills
 
 
-def reported_first(case):  # type: ignore[no-untyped-def]
+def reported_first(case: Case):  # type: ignore[no-untyped-def]
     """Return the process that torchrun saw fail first."""
     return next(one for one in case.scan.exits if one.first)
 
 
-def killed(case, one) -> dict:  # type: ignore[no-untyped-def]
+def killed(case: Case, one) -> dict:  # type: ignore[no-untyped-def]
     """Name a signal that nothing else explains."""
     signal = signal_of(one.code)
     usual, layer, do, look = FATAL[signal]
@@ -234,7 +234,7 @@ def killed(case, one) -> dict:  # type: ignore[no-untyped-def]
     return finished(case, found, "medium", why)
 
 
-def perhaps(case, event) -> dict:  # type: ignore[no-untyped-def]
+def perhaps(case: Case, event) -> dict:  # type: ignore[no-untyped-def]
     """Name a message that may be the cause."""
     lost = event.layer == "network" and lost_peer(case, event)
     if lost:

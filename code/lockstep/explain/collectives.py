@@ -1,5 +1,6 @@
 """Name the ranks that the others waited for in a collective."""
 
+from .case import Case
 from .finding import base, finished, listed, nothing
 from .order import first
 from .peers import awaited
@@ -14,7 +15,7 @@ SIZED = (
 )
 
 
-def waiting(case):  # type: ignore[no-untyped-def]
+def waiting(case: Case):  # type: ignore[no-untyped-def]
     """Return who waited for what when the watchdogs gave up, or None.
 
     A rank that enqueued less than the others, that waits for something
@@ -105,7 +106,7 @@ def _odd(works: dict, sized: bool):  # type: ignore[no-untyped-def]
     return sorted(counts[rare]), rare, usual
 
 
-def absent_ranks(case, hang: dict) -> dict:
+def absent_ranks(case: Case, hang: dict) -> dict:
     """Name the ranks that the others waited for."""
     events = [e for e in case.scan.events if "WorkNCCL(" in e.text]
     events = events or [e for e in case.scan.events if e.role != "cause"]
@@ -144,7 +145,7 @@ def absent_ranks(case, hang: dict) -> dict:
     return finished(case, found, hang["sure"], hang["why"])
 
 
-def by_dumps(case) -> dict:
+def by_dumps(case: Case) -> dict:
     """Name what the flight recorder's dumps show."""
     found = nothing(case)
     dumps = case.dumps
@@ -163,7 +164,7 @@ def by_dumps(case) -> dict:
     return finished(case, found, dumps["sure"], dumps["why"])
 
 
-def named_by_barrier(case):  # type: ignore[no-untyped-def]
+def named_by_barrier(case: Case):  # type: ignore[no-untyped-def]
     """Name the rank that a barrier's message names."""
     for event in case.scan.events:
         if event.blamed is None or "arrier" not in event.text:
@@ -182,7 +183,7 @@ def named_by_barrier(case):  # type: ignore[no-untyped-def]
     return None
 
 
-def awaited_key(case):  # type: ignore[no-untyped-def]
+def awaited_key(case: Case):  # type: ignore[no-untyped-def]
     """Name the rank whose key the other ranks waited for in vain, if it
     neither failed nor complained."""
     waits: dict = {}

@@ -1,5 +1,6 @@
 """Build the parts that every verdict has."""
 
+from .case import Case
 from .lines import clock
 from .signals import SIGNALS, signal_of
 
@@ -43,7 +44,7 @@ UNLISTED = {  # what has no page
 }
 
 
-def base(case, event) -> dict:  # type: ignore[no-untyped-def]
+def base(case: Case, event) -> dict:  # type: ignore[no-untyped-def]
     """Return the parts of a verdict that come from an event."""
     entry = case.entries.get(event.id) or UNLISTED.get(event.id, {})
     return {
@@ -86,7 +87,7 @@ def where(event) -> str:  # type: ignore[no-untyped-def]
     return f"pod {event.pod}" if event.pod else ""
 
 
-def nothing(case) -> dict:
+def nothing(case: Case) -> dict:
     """Return a verdict without an event."""
     return {
         "known": False,
@@ -108,7 +109,7 @@ def nothing(case) -> dict:
     }
 
 
-def finished(case, found: dict, sure: str, why: str) -> dict:
+def finished(case: Case, found: dict, sure: str, why: str) -> dict:
     """Add what every verdict has."""
     found["confidence"], found["why"] = sure, why
     found.setdefault("hang", None)
@@ -139,12 +140,12 @@ def finished(case, found: dict, sure: str, why: str) -> dict:
     return found
 
 
-def shown(case, event) -> dict:  # type: ignore[no-untyped-def]
+def shown(case: Case, event) -> dict:  # type: ignore[no-untyped-def]
     """Return where an event's line stands."""
     return cited(case, event.file, event.line, event.text, event.time)
 
 
-def cited(case, file, line, text, time=None) -> dict:  # type: ignore[no-untyped-def]
+def cited(case: Case, file, line, text, time=None) -> dict:  # type: ignore[no-untyped-def]
     """Return a line as evidence; `file` is its number in the scan."""
     return {
         "file": case.scan.files[file],
@@ -154,7 +155,7 @@ def cited(case, file, line, text, time=None) -> dict:  # type: ignore[no-untyped
     }
 
 
-def echoes(case, found: dict) -> list:
+def echoes(case: Case, found: dict) -> list:
     """Return the other messages, each once, in the order of time."""
     rows: list = []
     by_id: dict = {}

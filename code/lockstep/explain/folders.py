@@ -4,10 +4,11 @@ torchrun writes `RUN/attempt_N/M/stderr.log`, and M counts the processes of one
 node only.
 """
 
+from .case import Case
 from .progress import UNRANKED
 
 
-def resolve(case) -> None:  # type: ignore[no-untyped-def]
+def resolve(case: Case) -> None:  # type: ignore[no-untyped-def]
     """Give files, and what they say, the ranks and nodes that other lines of
     the same node know."""
     scan = case.scan
@@ -96,13 +97,13 @@ def _nodes(scan, homes: dict) -> list:  # type: ignore[no-untyped-def]
     return found
 
 
-def _exits(case, homes: dict) -> None:  # type: ignore[no-untyped-def]
+def _exits(case: Case, homes: dict) -> None:  # type: ignore[no-untyped-def]
     """Give exits the node of their file."""
     for one in case.scan.exits:
         one.node = one.node or case.homes[one.file]
 
 
-def _ranks(case, homes: dict) -> dict:  # type: ignore[no-untyped-def]
+def _ranks(case: Case, homes: dict) -> dict:  # type: ignore[no-untyped-def]
     """Return the global rank of each file that has a local rank, where it is
     known: a node's ranks follow each other."""
     scan = case.scan

@@ -1,11 +1,12 @@
 """Name the node that others couldn't reach, or lost."""
 
+from .case import Case
 from .finding import base, cited, finished
 from .order import first
 from .peers import accused
 
 
-def parted_agents(case):  # type: ignore[no-untyped-def]
+def parted_agents(case: Case):  # type: ignore[no-untyped-def]
     """Say that torchrun's agents were told to meet at different places, if
     they didn't meet; or None."""
     places = dict(reversed(case.scan.endpoints))
@@ -41,7 +42,7 @@ def parted_agents(case):  # type: ignore[no-untyped-def]
     return finished(case, found, "medium", why)
 
 
-def unreachable(case):  # type: ignore[no-untyped-def]
+def unreachable(case: Case):  # type: ignore[no-untyped-def]
     """Name the node whose NCCL chose another interface than the other nodes'
     and couldn't be reached there; or None."""
     interfaces = case.scan.interfaces
@@ -77,7 +78,7 @@ def unreachable(case):  # type: ignore[no-untyped-def]
     return None
 
 
-def lost_peer(case, event):  # type: ignore[no-untyped-def]
+def lost_peer(case: Case, event):  # type: ignore[no-untyped-def]
     """Name the peer that several nodes lost, or return None."""
     same = [e for e in case.scan.events if e.id == event.id]
     blamed = accused(same, case.scan.homes)

@@ -1,13 +1,13 @@
 """Choose the event that came first."""
 
-from .case import TOGETHER, depth, is_machine
+from .case import TOGETHER, Case, depth, is_machine
 from .owners import KERNEL_AFTER, KERNEL_BEFORE
 
 # A cause is at most so long before its first echo: the longest usual timeout.
 WINDOW = 2700.0
 
 
-def timely(case, causes: list) -> list:
+def timely(case: Case, causes: list) -> list:
     """Drop causes from long before the failure: an Xid of last week in a
     kernel's log, an exception that the program survived."""
     # A machine's warnings come at any time and don't date the failure.
@@ -32,7 +32,7 @@ def timely(case, causes: list) -> list:
     return kept or [event for event in causes if depth(event)]
 
 
-def first(case, events: list):  # type: ignore[no-untyped-def]
+def first(case: Case, events: list):  # type: ignore[no-untyped-def]
     """Return the event that came first, or that explains the first."""
     timed = [e for e in events if case.at(e) is not None]
     if not timed:
@@ -58,7 +58,7 @@ def first(case, events: list):  # type: ignore[no-untyped-def]
     return best
 
 
-def rising(case, event) -> tuple:  # type: ignore[no-untyped-def]
+def rising(case: Case, event) -> tuple:  # type: ignore[no-untyped-def]
     """Sort events: those of kernels and schedulers first, and of these
     the ones that name a process; then those of the ranks that torchrun
     saw fail first; then by time."""

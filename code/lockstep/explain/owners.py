@@ -1,6 +1,6 @@
 """Give events and exits the rank and the node that other lines know."""
 
-from .case import depth
+from .case import Case, depth
 from .folders import resolve
 from .peers import bus
 from .signals import signal_of
@@ -8,7 +8,7 @@ from .signals import signal_of
 KERNEL_BEFORE, KERNEL_AFTER = 900.0, 120.0
 
 
-def settle(case) -> None:  # type: ignore[no-untyped-def]
+def settle(case: Case) -> None:  # type: ignore[no-untyped-def]
     """Give the events and exits of a case their ranks, nodes and roles."""
     resolve(case)
     rank_exits(case)
@@ -27,7 +27,7 @@ def settle(case) -> None:  # type: ignore[no-untyped-def]
             event.role = "echo"  # its own last line says more
 
 
-def rank_exits(case) -> None:
+def rank_exits(case: Case) -> None:
     """Give exits that have only a local rank their rank and node, from
     another report on the same node: a node's ranks follow each other."""
     for one in case.scan.exits:
@@ -47,7 +47,7 @@ def rank_exits(case) -> None:
             one.node = one.node or same[0].node
 
 
-def place(case, event) -> None:  # type: ignore[no-untyped-def]
+def place(case: Case, event) -> None:  # type: ignore[no-untyped-def]
     """Give an event the rank and node that other lines know."""
     if event.rank is None:
         for one in case.scan.exits:
@@ -65,7 +65,7 @@ def place(case, event) -> None:  # type: ignore[no-untyped-def]
         event.node = case.nodes[event.rank]
 
 
-def follows(case, event) -> bool:  # type: ignore[no-untyped-def]
+def follows(case: Case, event) -> bool:  # type: ignore[no-untyped-def]
     """Whether a message stands in the lines that belong to an NCCL error:
     `Last error:` and what NCCL said."""
     for other in case.scan.events:
@@ -76,7 +76,7 @@ def follows(case, event) -> bool:  # type: ignore[no-untyped-def]
     return False
 
 
-def about(case, event, one) -> bool:  # type: ignore[no-untyped-def]
+def about(case: Case, event, one) -> bool:  # type: ignore[no-untyped-def]
     """Whether an event tells of the process that a report tells of: in the
     same line, by its number, or as the only one out of memory."""
     if one.file == event.file and one.line == event.line:
@@ -95,7 +95,7 @@ def about(case, event, one) -> bool:  # type: ignore[no-untyped-def]
     return oom and not elsewhere and killed_alone(case) is one
 
 
-def doubt(case, event, one) -> str:  # type: ignore[no-untyped-def]
+def doubt(case: Case, event, one) -> str:  # type: ignore[no-untyped-def]
     """Say why a kernel's line may be about another process than the report
     that lent it a rank, or nothing.
 
@@ -113,7 +113,7 @@ def doubt(case, event, one) -> str:  # type: ignore[no-untyped-def]
     return "the pids agree, but a container has its own pids"
 
 
-def killed_alone(case):  # type: ignore[no-untyped-def]
+def killed_alone(case: Case):  # type: ignore[no-untyped-def]
     """Return the only exit by signal 9, or None."""
     found = [one for one in case.scan.exits if signal_of(one.code) == 9]
     return found[0] if len(found) == 1 else None

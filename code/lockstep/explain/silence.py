@@ -1,6 +1,6 @@
 """Tell who ended a job: a scheduler after a hang, or a signal to one node."""
 
-from .case import TOGETHER
+from .case import TOGETHER, Case
 from .finding import base, cited, finished
 from .lines import clock
 from .order import first
@@ -9,7 +9,7 @@ from .progress import apart
 SILENT = 10  # minutes without a line, before a scheduler ended the job
 
 
-def stalled(case, event):  # type: ignore[no-untyped-def]
+def stalled(case: Case, event):  # type: ignore[no-untyped-def]
     """Say that a job hung before a scheduler ended it, and which ranks
     logged something else than the others before that; or None."""
     if event.layer != "scheduler" or "CANCELLED AT" not in event.text:
@@ -61,7 +61,7 @@ def stalled(case, event):  # type: ignore[no-untyped-def]
     return finished(case, found, "medium", f"{others}, and {hung}")
 
 
-def silence(case, event) -> str:  # type: ignore[no-untyped-def]
+def silence(case: Case, event) -> str:  # type: ignore[no-untyped-def]
     """Say how long no rank had logged anything when a scheduler ended the
     job, if that was long."""
     if event.layer != "scheduler" or case.at(event) is None:
@@ -84,7 +84,7 @@ def silence(case, event) -> str:  # type: ignore[no-untyped-def]
     return f"the last line of a rank ({when}) is {minutes:.0f} minutes older"
 
 
-def stopped_agent(case):  # type: ignore[no-untyped-def]
+def stopped_agent(case: Case):  # type: ignore[no-untyped-def]
     """Name the node whose torchrun was told to stop while the other nodes'
     ranks only lost their peers; or None."""
     told = [e for e in case.scan.events if "death signal, shutting" in e.text]

@@ -1,6 +1,6 @@
 """Say that no first fault was found, and where to look."""
 
-from .case import is_store
+from .case import Case, is_store
 from .finding import base, finished, nothing, shown
 from .order import first
 
@@ -9,7 +9,7 @@ EARLY = 30.0  # by as much a log ends before the others that ended first
 MACHINE = "gpu", "host", "network", "storage"
 
 
-def unknown(case, hang) -> dict:  # type: ignore[no-untyped-def]
+def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
     """Say that nothing, or only echoes, were found."""
     echoes = [e for e in case.scan.events if e.role != "cause" or e.wrapped]
     found = base(case, first(case, echoes)) if echoes else nothing(case)
@@ -73,7 +73,7 @@ def unknown(case, hang) -> dict:  # type: ignore[no-untyped-def]
     return finished(case, found, "none", why)
 
 
-def ended_early(case):  # type: ignore[no-untyped-def]
+def ended_early(case: Case):  # type: ignore[no-untyped-def]
     """Return the log that ends clearly before all others, and by how many
     seconds; or None."""
     ends = [
@@ -86,7 +86,7 @@ def ended_early(case):  # type: ignore[no-untyped-def]
     return (case.scan.ends[ends[0][1]], gap) if gap > EARLY else None
 
 
-def quiet_ranks(case) -> list:
+def quiet_ranks(case: Case) -> list:
     """Return the ranks that logged no message at all."""
     loud = {e.rank for e in case.scan.events}
     return sorted(set(case.scan.ranks) - loud)
