@@ -157,7 +157,7 @@ def fatal_exit(case: Case):  # type: ignore[no-untyped-def]
     )
 
 
-def is_victim(case: Case, one) -> bool:
+def is_victim(case: Case, one) -> bool:  # type: ignore[no-untyped-def]
     """Whether a process aborted only because it lost its peers: its own log
     has echoes, and nothing that explains the abort."""
     own = [
@@ -170,7 +170,7 @@ def is_victim(case: Case, one) -> bool:
     return signal_of(one.code) == 6 and bool(echoes) and not causes
 
 
-def forced(case: Case, one) -> bool:
+def forced(case: Case, one) -> bool:  # type: ignore[no-untyped-def]
     """Whether torchrun itself killed a process that didn't stop in time."""
     kills = [
         event.pid

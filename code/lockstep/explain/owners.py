@@ -8,7 +8,7 @@ from .signals import signal_of
 KERNEL_BEFORE, KERNEL_AFTER = 900.0, 120.0
 
 
-def settle(case: Case) -> None:  # type: ignore[no-untyped-def]
+def settle(case: Case) -> None:
     """Give the events and exits of a case their ranks, nodes and roles."""
     resolve(case)
     rank_exits(case)
