@@ -456,7 +456,7 @@ def test_torchrun_reports_its_own_signal(tmp_path: Path) -> None:
 
     def launch() -> None:
         said = logging.Handler()
-        said.emit = lambda one: os.write(2, f"{one.getMessage()}\n".encode())  # type: ignore[method-assign,assignment,return-value]
+        said.emit = lambda one: os.write(2, f"{one.getMessage()}\n".encode())  # type: ignore[method-assign,assignment]
         name = "torch.distributed.elastic.agent.server.api"
         logging.getLogger(name).addHandler(said)
         given = ["--standalone", "--nproc-per-node=1", "--no-python", "bash"]

@@ -67,8 +67,8 @@ EVIDENCE = {
 def test_a_local_ranks_folder_gets_its_global_rank(
     kind: str, tmp_path: Path
 ) -> None:
-    """torchrun names folders by local rank. Its report, its table, or the
-    ranks that lines name say which global ranks they are."""
+    """Folders of torchrun have the names of local ranks. Its report, its table,
+    or the ranks that lines name say which global ranks they are."""
     logs = {LOCAL.format(1): CRASH} | EVIDENCE[kind]
     # A second node has the same local ranks.
     logs["n1/none_y2/attempt_0/1/stderr.log"] = CLOSED.format(1)
@@ -89,6 +89,42 @@ def test_an_unresolved_local_rank_is_called_local(tmp_path: Path) -> None:
     assert found["headline"] == (
         "First fault: local rank 5 of node n2: ValueError: no mask"
     )
+
+
+def test_an_exit_gets_the_rank_that_its_folder_knows(tmp_path: Path) -> None:
+    """The agent of n2 wrote no report, but lines of local rank 0 say that it
+    is rank 12, and a peer's message says that n2 is a node."""
+    peer = (
+        "Last error:\nsocketProgress: Connection closed by remote peer n2<4>\n"
+    )
+    failed = (
+        "E1128 03:40:12.0 4 torch/distributed/elastic/multiprocessing/api.py"
+        ":869] failed (exitcode: -11) local_rank: 1 (pid: 7802) of binary: py\n"
+    )
+    logs = {
+        LOCAL.format(0): CLOSED.format(12),
+        LOCAL.format(1): "fine\n",
+        "n2/agent.log": failed,
+        "n1/none_y2/attempt_0/0/stderr.log": CLOSED.format(0) + peer,
+    }
+    found = verdict(tmp_path, logs)
+    assert (found["rank"], found["node"]) == (13, "n2")
+
+
+def test_runs_in_one_folder_are_told_apart_by_their_nodes(
+    tmp_path: Path,
+) -> None:
+    """Agents of two nodes share a log folder. NCCL's lines say which run is
+    whose, and the reports say the nodes' ranks."""
+    start = "{}:71:71 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
+    logs = {
+        "logs/none_x1/attempt_0/1/stdout.log": start.format("n1"),
+        "logs/none_x2/attempt_0/1/stdout.log": start.format("n2"),
+        "logs/none_x2/attempt_0/1/stderr.log": CRASH,
+        "logs/agents.log": report(0, 0, -6, host="n1") + report(15, 3),
+    }
+    found = verdict(tmp_path, logs)
+    assert (found["rank"], found["node"]) == (13, "n2")
 
 
 def test_local_ranks_that_disagree_resolve_no_other(tmp_path: Path) -> None:
@@ -153,13 +189,16 @@ SIGNALED = (
 )
 
 
-def stopped(*nodes: str, crash: str = "") -> dict[str, str]:
-    """Logs of three nodes; torchrun on some was told to stop."""
+def stopped(*nodes: str, crash: str = "", minute: int = 40) -> dict[str, str]:
+    """Logs of three nodes; torchrun on some was told to stop, and on n1 in
+    that minute."""
     logs = {}
     for at, node in enumerate(("n1", "n2", "n3")):
         agent = report(4 * at, 0, -6, host=node)
         if node in nodes:
             agent = SIGNALED.format(at, at)
+            if node == "n1":
+                agent = agent.replace("03:40", f"03:{minute}")
         logs[f"{node}/agent.log"] = agent
         journal = f"Nov 28 03:00:00 {node} systemd[1]: Started Session 1.\n"
         logs[f"{node}/journal.log"] = journal
@@ -193,3 +232,8 @@ def test_agents_that_were_all_told_to_stop_accuse_no_node(
     tmp_path: Path,
 ) -> None:
     assert verdict(tmp_path, stopped("n1", "n2", "n3"))["node"] == ""
+
+
+def test_the_agent_that_was_told_to_stop_first_is_named(tmp_path: Path) -> None:
+    """n1's agent received the signal two minutes before n2's."""
+    assert verdict(tmp_path, stopped("n1", "n2", minute=38))["node"] == "n1"

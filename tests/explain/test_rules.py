@@ -403,6 +403,8 @@ def timed_out(odd: dict[str, Any], op: str = "ALLREDUCE") -> str:
 def test_the_rank_with_another_collective_is_quoted(
     odd: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
+    """Four ranks time out at one number, and rank 2 waited for a different
+    operation or size: the verdict names rank 2 and quotes its line."""
     found = verdict(tmp_path, run=timed_out(odd))
     assert found["headline"] == (
         "First fault: rank 2 called a different collective than the others."

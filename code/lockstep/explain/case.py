@@ -9,7 +9,7 @@ KERNEL = ("NVRM:", "Xid (", "oom-kill", "ut of memory: Killed", "invoked oom")
 
 
 class Case:
-    """What a verdict is made of.
+    """The findings that a verdict rests on, and the times of their lines.
 
     Attributes:
         scan: the finished Scan.

@@ -30,7 +30,7 @@ QUESTIONS = (
 )
 
 
-UNLISTED = {  # what has no page
+UNLISTED: dict = {  # messages without a page
     "xid": {
         "means": "The driver reported an error of this GPU.",
         "confirm": [

@@ -53,7 +53,7 @@ def _above(folder: str) -> str:
 
 def _homes(scan) -> list:  # type: ignore[no-untyped-def]
     """Return for each file the innermost folder around it that has the logs
-    of one torchrun, or ""."""
+    of one torchrun, or "". Where several run into one folder, it is the run."""
     runs: dict = {}
     for number, name in enumerate(scan.files):
         if scan.locals[number] is not None:
@@ -61,10 +61,11 @@ def _homes(scan) -> list:  # type: ignore[no-untyped-def]
             runs.setdefault(_above(run), set()).add(run)
     found = []
     for name in scan.files:
+        run = _above(_attempt(name))
         folder = _above(name)
         while folder and len(runs.get(folder, ())) != 1:
             folder = _above(folder)
-        found.append(folder)
+        found.append(folder or run)
     return found
 
 
@@ -80,6 +81,8 @@ def _nodes(scan, homes: list) -> list:  # type: ignore[no-untyped-def]
         if homes[number]:
             heard.setdefault(homes[number], set()).update(nodes)
     found = []
+    # A message about a lost peer names a node, or its address.
+    known.update([event.fields.get("host", "") for event in scan.events])
     for number, name in enumerate(scan.files):
         folders = [one for one in name.split("/")[:-1] if one in known]
         alone = heard.get(homes[number], set())
@@ -123,4 +126,8 @@ def _ranks(case: Case, homes: list) -> dict:
         if len(zero) == 1:
             for number in files:
                 found.setdefault(number, min(zero) + scan.locals[number])
+            for one in scan.exits:
+                inside = homes[one.file] and homes[one.file] == homes[files[0]]
+                if inside and one.rank is None and one.local is not None:
+                    one.rank = min(zero) + one.local
     return found

@@ -6,6 +6,7 @@ from .lines import clock
 from .order import first
 from .progress import apart
 
+SIGNALED = 30.0  # seconds in which a scheduler signals all nodes of a job
 SILENT = 10  # minutes without a line, before a scheduler ended the job
 
 
@@ -88,10 +89,13 @@ def stopped_agent(case: Case):  # type: ignore[no-untyped-def]
     """Name the node whose torchrun was told to stop while the other nodes'
     ranks only lost their peers; or None."""
     told = [e for e in case.scan.events if "death signal, shutting" in e.text]
-    nodes = {e.node for e in told}
-    if len(nodes) != 1 or "" in nodes:
+    if not told:
         return None
     event = first(case, told)
+    others = [e for e in told if e.node != event.node]
+    soon = [e for e in others if (case.gap(e, event) or 0) <= SIGNALED]
+    if not event.node or soon:
+        return None
     lost = [
         e
         for e in case.scan.events
@@ -108,7 +112,7 @@ def stopped_agent(case: Case):  # type: ignore[no-untyped-def]
     found = base(case, event)
     found["rank"], found["ranks"] = None, []
     why = (
-        "only its torchrun received a signal, before ranks of the other nodes"
-        " lost their peers: find out who sent it"
+        "its torchrun was the first to receive a signal, before ranks of the"
+        " other nodes lost their peers: find out who sent it"
     )
     return finished(case, found, "medium", why)
