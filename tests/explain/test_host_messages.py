@@ -170,7 +170,8 @@ class Fork:
 
     def end(self, number: int = 0) -> str:
         """Return what the copy printed on standard error, after a signal."""
-        os.kill(self.process.pid or 0, number)
+        assert self.process.pid
+        os.kill(self.process.pid, number)
         self.process.join()
         with self.file:
             self.file.seek(0)
@@ -310,7 +311,7 @@ PYTHON: dict[str, Callable[[Path], str]] = {
     "too-many-open-files-workers": lambda _: with_files(keep_batches),
     "received-0-items-of-ancdata": lambda _: with_files(send_handles),
     "caught-error-in-dataloader-worker": lambda _: load(fails),
-    "dataloader-timed-out": lambda _: load(lambda _: time.sleep(9), timeout=1),
+    "dataloader-timed-out": lambda _: load(lambda _: time.sleep(2), timeout=1),
     "stack-expects-each-tensor-to-be-equal-size": lambda _: load(
         lambda index: torch.zeros(index + 1), num_workers=0, batch_size=2
     ),

@@ -115,7 +115,7 @@ def _ranks(case: Case, homes: list) -> dict:
         files.append(number)
         # In a message, a rank may count within a smaller group.
         own = scan.own[number] or scan.called[number]
-        if len(own) == 1:
+        if len(own) == 1 and min(own) >= local:
             [found[number]] = own
             zero.add(found[number] - local)
         for place in (("home", homes[number]), ("node", case.homes[number])):
