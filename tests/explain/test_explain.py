@@ -253,8 +253,8 @@ def test_a_folder_of_a_run_has_other_files_too(
             "local rank 5",
             '{"message": {"message": "KeyError", "extraInfo": {"py_callstack":'
             ' "Traceback (most recent call last):\\n  File'
-            ' \\"/srv/run/collate.py\\", line 57, in collate\\n    x\\nKeyError:'
-            " 'mask'\\n\"}}}",
+            ' \\"/srv/run/collate.py\\", line 57, in collate\\n    x\\n'
+            "KeyError: 'mask'\\n\"}}}",
         ),
     ],
     ids=["structured", "error.json"],
