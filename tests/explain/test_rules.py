@@ -239,6 +239,10 @@ def test_different_rendezvous_endpoints_are_the_fault(tmp_path: Path) -> None:
     assert "differs" not in verdict(tmp_path, **logs)["headline"]
 
 
+ECHO = (
+    "[rank0]:[E1128 03:40:10.1 P.cpp:684] [Rank 0] Some NCCL operations have"
+    " failed or timed out. Due to the asynchronous nature of CUDA kernels\n"
+)
 KERNEL = "[Sat Nov 28 03:40:09 2026] NVRM: Xid (PCI:0000:ab:00): 79, GPU has"
 KERNEL += " fallen off the bus.\n"
 
@@ -269,15 +273,11 @@ def test_an_xid_that_no_message_describes_is_a_cause(tmp_path: Path) -> None:
     )
     comm = "n7:52113:53016 [5] NCCL INFO comm 0x55 rank 13 nranks 16 cudaDev 5"
     comm += " nvmlDev 5 busId ab000 commId 0x7e - Init COMPLETE\n"
-    echo = "[rank0]:[E1128 03:40:10.1 P.cpp:684] [Rank 0] Some NCCL operations"
-    echo += (
-        " have failed or timed out. Due to the asynchronous nature of CUDA\n"
-    )
-    found = verdict(tmp_path, dmesg_n7=kernel, nccl=comm + echo)
+    found = verdict(tmp_path, dmesg_n7=kernel, nccl=comm + ECHO)
     assert found["headline"] == "First fault: rank 13 on n7: NVRM: Xid 62"
     assert "analyzing-xid-catalog" in found["check"][0]["do"]
     kernel = kernel.split("\n")[1] + "\n"
-    found = verdict(tmp_path, dmesg_n7=kernel, nccl=comm + echo)
+    found = verdict(tmp_path, dmesg_n7=kernel, nccl=comm + ECHO)
     assert not found["known"] or "Xid 62" not in found["headline"]
 
 
@@ -529,10 +529,11 @@ def test_a_stopped_container_engine_is_the_cause(tmp_path: Path) -> None:
         "Nov 28 03:39:58 n2 systemd[1]: Stopping Docker Application Container"
         " Engine...\n"
     )
-    echo = "[rank0]:[E1128 03:40:10.1 P.cpp:684] [Rank 0] Some NCCL operations"
-    echo += (
-        " have failed or timed out. Due to the asynchronous nature of CUDA\n"
-    )
-    found = verdict(tmp_path, journal_n2=journal, run=echo)
+    found = verdict(tmp_path, journal_n2=journal, run=ECHO)
     assert (found["node"], found["rank"]) == ("n2", None)
     assert found["id"] == "container-engine-stopped"
+    assert found["confidence"] == "high"
+    late = journal.replace("03:39:58", "03:49:58")
+    found = verdict(tmp_path, journal_n2=late, run=ECHO)
+    assert found["confidence"] == "low"
+    assert "588 s after the first echo" in found["why"]

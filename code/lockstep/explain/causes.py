@@ -5,6 +5,7 @@ from .collectives import waiting
 from .finding import base, finished, listed, page, shown
 from .network import lost_peer
 from .order import first
+from .owners import KERNEL_AFTER
 from .signals import FATAL, SIGNALS, signal_of
 from .silence import silence
 
@@ -67,11 +68,29 @@ def blame(case: Case, event) -> dict:  # type: ignore[no-untyped-def]
     if event.doubt and found["rank"] == event.rank:
         why += f"; its rank is less certain: {event.doubt}"
         sure = "medium" if sure == "high" else sure
+    late = after_echoes(case, event)
+    if late > KERNEL_AFTER and not many:
+        sure = "low"
+        why += (
+            f", but it came {late:.0f} s after the first echo: compare clocks"
+        )
     hung = silence(case, event)
     if hung:
         sure = "low"
         why = f"{hung}, so the job may have hung before it was ended"
     return finished(case, found, sure, why)
+
+
+def after_echoes(case: Case, event) -> float:  # type: ignore[no-untyped-def]
+    """Return how many seconds after the first echo a cause came, or 0."""
+    echoes = [
+        case.at(e)
+        for e in case.scan.events
+        if e.role == "echo" and e.rank is not None and e.time
+    ]
+    if not echoes or case.at(event) is None:
+        return 0.0
+    return max(0.0, case.at(event) - min(echoes))
 
 
 def survived(case: Case, event) -> bool:  # type: ignore[no-untyped-def]
