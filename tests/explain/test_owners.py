@@ -237,3 +237,22 @@ def test_agents_that_were_all_told_to_stop_accuse_no_node(
 def test_the_agent_that_was_told_to_stop_first_is_named(tmp_path: Path) -> None:
     """n1's agent received the signal two minutes before n2's."""
     assert verdict(tmp_path, stopped("n1", "n2", minute=38))["node"] == "n1"
+
+
+def test_victims_point_to_the_peer_that_they_lost(tmp_path: Path) -> None:
+    """The logs of n9 are missing. torchrun saw ranks of n1 and n2 fail first,
+    but they only lost n9, so n9 is the node to look at."""
+    peer = (
+        "Last error:\nsocketProgress: Connection closed by remote peer n9<4>\n"
+    )
+    logs = {}
+    for at, node in enumerate(("n1", "n2")):
+        logs[f"{node}/agent.log"] = report(4 * at, 0, -6, host=node)
+        logs[f"{node}/none_x{at}/attempt_0/0/stderr.log"] = (
+            CLOSED.format(4 * at) + peer
+        )
+    found = verdict(tmp_path, logs)
+    assert not found["known"]
+    assert found["headline"] == (
+        "First fault not found; look at node n9 first."
+    )

@@ -1,6 +1,7 @@
 """Say that no first fault was found, and where to look."""
 
 from .case import Case, is_store
+from .causes import is_victim
 from .finding import base, finished, nothing, shown
 from .order import first
 
@@ -18,7 +19,11 @@ def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
     why = "no known message is in these logs"
     if echoes:
         why = "every known message here is an echo of an earlier fault"
+    peers = {e.fields.get("host", "") for e in echoes if e.layer == "peer"}
+    peers.discard("")
     failed = [one for one in case.scan.exits if one.first]
+    if len(peers) == 1:  # what the victims lost says more than who they are
+        failed = [one for one in failed if not is_victim(case, one)]
     store = [e for e in echoes if is_store(e)]
     if failed and failed[0].rank is not None:
         one = failed[0]
@@ -48,8 +53,6 @@ def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
             "the message of this rank is an echo of something on its own"
             " node that isn't in these logs"
         )
-    peers = {e.fields.get("host", "") for e in echoes if e.layer == "peer"}
-    peers.discard("")
     if len(peers) == 1 and not found["ranks"]:
         [found["node"]] = peers
         why = (
