@@ -256,3 +256,22 @@ def test_victims_point_to_the_peer_that_they_lost(tmp_path: Path) -> None:
     assert found["headline"] == (
         "First fault not found; look at node n9 first."
     )
+
+
+def test_victims_of_a_timeout_are_not_the_ranks_to_look_at(
+    tmp_path: Path,
+) -> None:
+    """Only n1's logs are here. All its ranks waited for one collective, so the
+    abort that torchrun saw first says nothing about rank 1."""
+    waited = (
+        "[rank{0}]:[E1128 03:40:0{0}.1 P.cpp:632] [Rank {0}] Watchdog caught"
+        " collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE,"
+        " NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600012"
+        " milliseconds before timing out.\n"
+    )
+    logs = {f"rank_{n}.log": waited.format(n) for n in range(4)}
+    logs["agent.log"] = report(1, 1, -6, host="n1")
+    found = verdict(tmp_path, logs)
+    assert not found["known"]
+    assert found["ranks"] == []
+    assert "every rank waited for the same collective" in found["why"]

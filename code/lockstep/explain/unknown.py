@@ -22,7 +22,8 @@ def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
     peers = {e.fields.get("host", "") for e in echoes if e.layer == "peer"}
     peers.discard("")
     failed = [one for one in case.scan.exits if one.first]
-    if len(peers) == 1:  # what the victims lost says more than who they are
+    # What victims lost or waited for says more than who they are.
+    if len(peers) == 1 or hang:
         failed = [one for one in failed if not is_victim(case, one)]
     store = [e for e in echoes if is_store(e)]
     if failed and failed[0].rank is not None:
@@ -68,7 +69,7 @@ def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
         why = f"{end['file']} ends {seconds:.0f} s before the other logs"
     if hang:
         found["hang"] = hang
-        if not echoes or "WorkNCCL(" in found["text"]:
+        if not found["ranks"] and not found["node"]:
             why = (
                 "every rank waited for the same collective: no rank stands"
                 " out, so compare stacks (py-spy) and check the network"
