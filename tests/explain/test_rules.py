@@ -537,3 +537,29 @@ def test_a_stopped_container_engine_is_the_cause(tmp_path: Path) -> None:
     found = verdict(tmp_path, journal_n2=late, run=ECHO)
     assert found["confidence"] == "low"
     assert "588 s after the first echo" in found["why"]
+
+
+def test_an_error_that_a_trainer_handles_all_the_time_is_not_the_fault(
+    tmp_path: Path,
+) -> None:
+    """Rank 3 ran out of memory and recovered, with its peers; five minutes
+    later rank 1 raised an exception."""
+    handled = OOM.format(3) + (
+        "2026-11-28 09:03:00 WARNING attempting to recover from OOM in"
+        " forward/backward pass\n"
+    )
+    crash = (
+        "2026-11-28 09:08:00,118 INFO step 4\n"
+        "Traceback (most recent call last):\n"
+        '  File "/srv/train.py", line 9, in main\nValueError: no mask\n'
+    )
+    found = verdict(tmp_path, rank_3=handled, rank_1=crash)
+    assert found["headline"] == "First fault: rank 1: ValueError: no mask"
+    killed = FAILED.replace("exitcode  : 1", "exitcode  : -9")
+    found = verdict(tmp_path, rank_3=handled, rank_1=killed)
+    assert (
+        found["headline"]
+        == "First fault: rank 1 on n7: SIGKILL ended a process"
+    )
+    found = verdict(tmp_path, rank_3=handled, rank_1="fine\n")
+    assert found["rank"] == 3

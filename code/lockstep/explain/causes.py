@@ -108,16 +108,26 @@ def survived(case: Case, event) -> bool:  # type: ignore[no-untyped-def]
     return any(at > case.at(event) + SURVIVED for at in waits)
 
 
+def handled(case: Case, event) -> bool:  # type: ignore[no-untyped-def]
+    """Whether the trainer says that it recovers from an error."""
+    return any(
+        other.id == "attempting-to-recover-from-oom"
+        and (other.rank, other.file) == (event.rank, event.file)
+        and (case.gap(other, event) or 0) <= TOGETHER
+        for other in case.scan.events
+    )
+
+
 def culprit(case: Case, causes: list):  # type: ignore[no-untyped-def]
-    """Return the cause that came first. An error that a rank survived counts
-    only if no other one's rank left the others' collectives."""
-    cause = first(case, causes)
+    """Return the cause that came first, or None. An error that a rank survived
+    counts only if the rank left the others' collectives, or if there is no
+    other error; an error that a trainer handled, only if the rank left."""
     hang = waiting(case)
-    if hang and survived(case, cause) and cause.rank not in hang["suspects"]:
-        parted = [e for e in causes if e.rank in hang["suspects"]]
-        if parted:
-            return first(case, parted)
-    return cause
+    left = hang["suspects"] if hang else []
+    open_ = [e for e in causes if e.rank in left or not handled(case, e)]
+    sound = [e for e in open_ if e.rank in left or not survived(case, e)]
+    found = sound or open_
+    return first(case, found) if found else None
 
 
 def leads(case: Case, event, others: list) -> bool:  # type: ignore[no-untyped-def]

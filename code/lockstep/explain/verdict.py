@@ -46,8 +46,8 @@ def judge(scan: Scan, dumps: dict | None = None) -> dict:
     settle(case)
     causes = [e for e in scan.events if e.role == "cause" and not e.wrapped]
     causes = timely(case, causes)
-    if causes:
-        cause = culprit(case, causes)
+    cause = culprit(case, causes)
+    if cause:
         return stalled(case, cause) or blame(case, cause)
     exit_ = fatal_exit(case)
     if exit_:
@@ -77,6 +77,8 @@ def judge(scan: Scan, dumps: dict | None = None) -> dict:
     hang = waiting(case)
     if hang and hang["suspects"]:
         return absent_ranks(case, hang)
+    if causes:
+        return blame(case, first(case, causes))
     if not hang and not others:
         for event in scan.events:
             ended = stalled(case, event)
