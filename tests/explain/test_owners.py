@@ -275,3 +275,24 @@ def test_victims_of_a_timeout_are_not_the_ranks_to_look_at(
     assert not found["known"]
     assert found["ranks"] == []
     assert "every rank waited for the same collective" in found["why"]
+
+
+OOM = "slurmstepd: error: Detected 1 oom_kill event in StepId=771.0. Some of"
+OOM += " the step tasks have been OOM Killed.\nsrun: error: n2: task 1: Out Of"
+OOM += " Memory\n"
+
+
+def test_a_task_of_srun_is_an_agent_where_torchrun_runs(tmp_path: Path) -> None:
+    """srun's task 1 is torchrun on n2, whose report says that rank 15 was
+    killed. Without torchrun, task 1 is rank 1."""
+    logs = {
+        "n1/agent.log": report(1, 1, -6, host="n1"),
+        "n1/none_x1/attempt_0/1/stderr.log": CLOSED.format(1),
+        "n2/agent.log": report(15, 3, -9),
+        "slurm.out": OOM,
+    }
+    found = verdict(tmp_path / "agents", logs)
+    assert (found["rank"], found["node"]) == (15, "n2")
+    assert len(found["exits"]) == 2
+    found = verdict(tmp_path / "tasks", {"slurm.out": OOM})
+    assert (found["rank"], found["node"]) == (1, "n2")

@@ -10,6 +10,7 @@ KERNEL_BEFORE, KERNEL_AFTER = 900.0, 120.0
 
 def settle(case: Case) -> None:
     """Give the events and exits of a case their ranks, nodes and roles."""
+    rank_tasks(case)
     resolve(case)
     rank_exits(case)
     scan = case.scan
@@ -25,6 +26,23 @@ def settle(case: Case) -> None:
     for event in case.scan.events:
         if "NCCL error in" in event.text and follows(case, event):
             event.role = "echo"  # its own last line says more
+
+
+def rank_tasks(case: Case) -> None:
+    """Give srun's tasks their ranks, or drop them where torchrun's report on
+    the same node says more: there, each task is an agent."""
+    scan = case.scan
+    reports = [one for one in scan.exits if one.local is not None]
+    reported = {(one.node, one.code) for one in reports}
+    agents = reports or [one for one in scan.locals if one is not None]
+    kept = []
+    for one in scan.exits:
+        if one.task is not None and not agents:
+            one.rank = one.task
+            scan.ranks[one.rank] = one.node or scan.ranks.get(one.rank, "")
+        if one.task is None or (one.node, one.code) not in reported:
+            kept.append(one)
+    scan.exits = kept
 
 
 def rank_exits(case: Case) -> None:

@@ -111,6 +111,7 @@ class Exit:
         self.code, self.pid, self.text = code, pid, text
         self.rank: int | None = None
         self.local: int | None = None
+        self.task: int | None = None  # srun's: a rank, or an agent
         self.time: tuple | None = None
         self.node = ""
         self.first = False  # torchrun saw no failure before it
@@ -583,12 +584,10 @@ class Scan:
             return
         found = Exit(code, None, line)
         task = parts[1].split(" ")[-1]
-        found.rank = int(task) if task.isdigit() else None
+        found.task = int(task) if task.isdigit() else None
         found.node, found.time = parts[0], when(raw)
         found.file, found.line = len(self.files) - 1, self.line
         found.order = len(self.events) + len(self.exits)
-        if found.rank is not None:
-            self._saw(found.rank, found.node)
         self.exits.append(found)
 
     def _pod(self, event: Event, start: int) -> None:
