@@ -17,6 +17,7 @@ FILES = (
     "case.py",
     "causes.py",
     "collectives.py",
+    "deaths.py",
     "finding.py",
     "folders.py",
     "lines.py",

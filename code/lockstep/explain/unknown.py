@@ -1,7 +1,7 @@
 """Say that no first fault was found, and where to look."""
 
 from .case import Case, is_store
-from .causes import is_victim
+from .deaths import is_victim
 from .finding import base, finished, nothing, shown
 from .order import first
 

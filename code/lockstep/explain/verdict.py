@@ -1,7 +1,7 @@
 """Decide which event was the first fault, and which are its echoes."""
 
 from .case import Case
-from .causes import blame, culprit, fatal_exit, killed, perhaps
+from .causes import blame, culprit, perhaps
 from .collectives import (
     absent_ranks,
     awaited_key,
@@ -9,6 +9,7 @@ from .collectives import (
     named_by_barrier,
     waiting,
 )
+from .deaths import fatal_exit, killed
 from .network import parted_agents, unreachable
 from .order import first, timely
 from .owners import settle
