@@ -112,7 +112,7 @@ def test_torchruns_folders_name_the_ranks(tmp_path: Path, capsys: Out) -> None:
     folder = tmp_path / "none_x1" / "attempt_0"
     for rank in range(4):
         (folder / str(rank)).mkdir(parents=True)
-        text = CRASH.replace("[rank5]: ", "") if rank == 3 else "fine\n"
+        text = CRASH.replace("[rank5]: ", "") if rank == 3 else STEP % (rank, 1)
         wrote(folder / str(rank), text, "stderr.log")
     assert main(["explain", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith("First fault: rank 3: KeyError")
@@ -241,19 +241,26 @@ def test_a_folder_of_a_run_has_other_files_too(
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("who", "line"),
     [
-        '{"time": "2026-11-28T03:02:18Z", "rank": 5, "exc": "Traceback (most'
-        ' recent call last):\\n  File \\"/srv/run/collate.py\\", line 57, in'
-        " collate\\n    mask = sample['mask']\\nKeyError: 'mask'\"}",
-        '{"message": {"message": "KeyError", "extraInfo": {"py_callstack":'
-        ' "Traceback (most recent call last):\\n  File \\"/srv/run/collate.py'
-        "\\\", line 57, in collate\\n    x\\nKeyError: 'mask'\\n\"}}}",
+        (
+            "rank 5",
+            '{"time": "2026-11-28T03:02:18Z", "rank": 5, "exc": "Traceback'
+            ' (most recent call last):\\n  File \\"/srv/run/collate.py\\", line'
+            " 57, in collate\\n    mask = sample['mask']\\nKeyError: 'mask'\"}",
+        ),
+        (
+            "local rank 5",
+            '{"message": {"message": "KeyError", "extraInfo": {"py_callstack":'
+            ' "Traceback (most recent call last):\\n  File'
+            ' \\"/srv/run/collate.py\\", line 57, in collate\\n    x\\n'
+            "KeyError: 'mask'\\n\"}}}",
+        ),
     ],
     ids=["structured", "error.json"],
 )
 def test_exceptions_in_json_are_read(
-    line: str, tmp_path: Path, capsys: Out
+    who: str, line: str, tmp_path: Path, capsys: Out
 ) -> None:
     """A structured log and torchrun's error file escape the line breaks of an
     exception; it is read all the same, with its rank and frame."""
@@ -262,7 +269,7 @@ def test_exceptions_in_json_are_read(
     wrote(folder, line + "\n", "error.json")
     assert main(["explain", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("First fault: rank 5: KeyError: 'mask'\n")
+    assert out.startswith(f"First fault: {who}: KeyError: 'mask'\n")
     assert "/srv/run/collate.py" in out
 
 

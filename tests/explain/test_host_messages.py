@@ -8,15 +8,19 @@ import errno
 import logging
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from multiprocessing import Pipe, get_context
+from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed import TCPStore, rendezvous
+from torch.distributed import TCPStore, rendezvous, run
 from torch.distributed.elastic.multiprocessing import (
     DefaultLogsSpecs,
     start_processes,
@@ -137,6 +141,43 @@ def load_dcp(
     return raised(lambda: dcp.load(state, checkpoint_id=folder))
 
 
+class Fork:
+    """A copy of this process that runs an act: it needn't import torch again.
+
+    Args:
+        act: what it does; an exception is printed.
+    """
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        self.process = get_context("fork").Process(
+            target=self._run, args=(act,)
+        )
+        self.process.start()
+
+    def _run(self, act: Callable[[], Any]) -> None:
+        os.dup2(self.file.fileno(), 2)
+        try:
+            act()
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+
+    def await_file(self, path: Path) -> None:
+        """Wait until the copy has written a file."""
+        while not path.exists():
+            assert self.process.is_alive()
+            time.sleep(0.01)
+
+    def end(self, number: int = 0) -> str:
+        """Return what the copy printed on standard error, after a signal."""
+        assert self.process.pid
+        os.kill(self.process.pid, number)
+        self.process.join()
+        with self.file:
+            self.file.seek(0)
+            return self.file.read().decode()
+
+
 def free_port() -> int:
     """A port where nobody listens."""
     with socket.socket() as one:
@@ -170,24 +211,22 @@ def missing_rank() -> str:
     return raised(lambda: TCPStore("127.0.0.1", 0, 2, True, SECOND))
 
 
-def lost_store() -> str:
+def lost_store(folder: Path) -> str:
     """What a client raises when the store's process is killed."""
-    serve = (
-        "import sys, time\n"
-        "from torch.distributed import TCPStore\n"
-        "store = TCPStore('127.0.0.1', 0, None, True)\n"
-        "print(store.port, flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", serve], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        store = TCPStore("127.0.0.1", port, None, False, SECOND * 20)
-        server.kill()
-        server.wait()
-        return raised(lambda: store.get("key"))
+    ready = folder / "port"
+
+    def serve() -> None:
+        store = TCPStore("127.0.0.1", 0, None, True)
+        ready.with_suffix(".new").write_text(str(store.port))
+        ready.with_suffix(".new").rename(ready)
+        time.sleep(60)
+
+    server = Fork(serve)
+    server.await_file(ready)
+    port = int(ready.read_text())
+    store = TCPStore("127.0.0.1", port, None, False, SECOND * 20)
+    server.end(signal.SIGKILL)
+    return raised(lambda: store.get("key"))
 
 
 def no_launcher() -> str:
@@ -197,37 +236,33 @@ def no_launcher() -> str:
         return raised(lambda: next(rendezvous("env://")))
 
 
-def with_files(limit: int, script: str) -> str:
-    """What a script prints that may open so few files."""
-    limited = (
-        f"import resource, torch\n{script}"
-        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"
-        "run()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", limited], capture_output=True, text=True
-    )
-    return done.stderr
+def with_files(act: Callable[[], Any]) -> str:
+    """What an act prints that may open some 48 files."""
+
+    def limited() -> None:
+        most = len(list(Path("/dev/fd").iterdir())) + 48
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        act()
+
+    return Fork(limited).end()
 
 
-KEPT_BATCHES = """
-def run():
-    loader = torch.utils.data.DataLoader(torch.zeros(999, 1), num_workers=1)
-    return [batch for batch in loader]
-"""
-MANY_HANDLES = """
-from multiprocessing import Pipe
-from multiprocessing.reduction import recv_handle, send_handle
-def run():
+def keep_batches() -> None:
+    """Keep all batches of a loader, and with each of them an open file."""
+    list(DataLoader(torch.zeros(999, 1), num_workers=1))
+
+
+def send_handles() -> None:
+    """Send open files between processes, and keep them."""
     ours, theirs = Pipe()
-    for _ in range(99):
+    for _ in range(199):
         send_handle(theirs, 0, None)
         recv_handle(ours)
-"""
-MANY_OBJECTS = """
-def run():
-    return [torch.zeros(1).share_memory_() for _ in range(99)]
-"""
+
+
+def share_tensors() -> None:
+    """Keep tensors in shared memory, each with an open file."""
+    assert [torch.zeros(1).share_memory_() for _ in range(199)]
 
 
 def crash() -> str:
@@ -263,7 +298,7 @@ PYTHON: dict[str, Callable[[Path], str]] = {
     "client-socket-timed-out": lambda _: lone_client(),
     "store-wait-timeout-keys": lambda _: missing_key(),
     "waiting-for-clients-joined": lambda _: missing_rank(),
-    "failed-to-recv-connection-closed": lambda _: lost_store(),
+    "failed-to-recv-connection-closed": lost_store,
     "dataloader-worker-killed-by-signal": lambda _: load(dies(signal.SIGKILL)),
     "dataloader-worker-exited-unexpectedly": lambda _: load(
         dies(signal.SIGKILL)
@@ -273,16 +308,14 @@ PYTHON: dict[str, Callable[[Path], str]] = {
     "unexpected-segmentation-fault-in-worker": lambda _: load(
         dies(signal.SIGSEGV)
     ),
-    "too-many-open-files-workers": lambda _: with_files(64, KEPT_BATCHES),
-    "received-0-items-of-ancdata": lambda _: with_files(64, MANY_HANDLES),
+    "too-many-open-files-workers": lambda _: with_files(keep_batches),
+    "received-0-items-of-ancdata": lambda _: with_files(send_handles),
     "caught-error-in-dataloader-worker": lambda _: load(fails),
-    "dataloader-timed-out": lambda _: load(lambda _: time.sleep(9), timeout=1),
+    "dataloader-timed-out": lambda _: load(lambda _: time.sleep(2), timeout=1),
     "stack-expects-each-tensor-to-be-equal-size": lambda _: load(
         lambda index: torch.zeros(index + 1), num_workers=0, batch_size=2
     ),
-    "unable-to-open-shared-memory-object": lambda _: with_files(
-        64, MANY_OBJECTS
-    ),
+    "unable-to-open-shared-memory-object": lambda _: with_files(share_tensors),
     "weights-only-load-failed": lambda path: load_saved(Config(), path),
     "unsupported-global-add-safe-globals": lambda path: load_saved(
         np.random.get_state(), path
@@ -395,7 +428,7 @@ def test_torchrun_report_matches(name: str, logged: list[str]) -> None:
         f"if [ $RANK = 1 ]; then {FAILURES[name]}; fi; exec sleep 60"
     )
     try:
-        result = context.wait(timeout=60)
+        result = context.wait(timeout=60, period=0.05)
     finally:
         context.close()
     assert result is not None
@@ -421,21 +454,18 @@ def test_torchrun_kills_a_worker_that_ignores_sigterm(
 def test_torchrun_reports_its_own_signal(tmp_path: Path) -> None:
     """torchrun that is asked to stop says which signal it received."""
     ready = tmp_path / "ready"
-    with subprocess.Popen(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node=1", "--no-python", "bash", "-c"),
-            f"touch {ready}; exec sleep 60",
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as torchrun:
-        while not ready.exists():
-            assert torchrun.poll() is None
-            time.sleep(0.05)
-        torchrun.terminate()
-        _, printed = torchrun.communicate(timeout=60)
-    assert matches("received-death-signal", printed)
+
+    def launch() -> None:
+        said = logging.Handler()
+        said.emit = lambda one: os.write(2, f"{one.getMessage()}\n".encode())  # type: ignore[method-assign,assignment]
+        name = "torch.distributed.elastic.agent.server.api"
+        logging.getLogger(name).addHandler(said)
+        given = ["--standalone", "--nproc-per-node=1", "--no-python", "bash"]
+        run.main([*given, "-c", f"touch {ready}; exec sleep 60"])
+
+    torchrun = Fork(launch)
+    torchrun.await_file(ready)
+    assert matches("received-death-signal", torchrun.end(signal.SIGTERM))
 
 
 def meet(port: int, **options: int) -> str:

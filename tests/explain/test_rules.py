@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -238,6 +239,10 @@ def test_different_rendezvous_endpoints_are_the_fault(tmp_path: Path) -> None:
     assert "differs" not in verdict(tmp_path, **logs)["headline"]
 
 
+ECHO = (
+    "[rank0]:[E1128 03:40:10.1 P.cpp:684] [Rank 0] Some NCCL operations have"
+    " failed or timed out. Due to the asynchronous nature of CUDA kernels\n"
+)
 KERNEL = "[Sat Nov 28 03:40:09 2026] NVRM: Xid (PCI:0000:ab:00): 79, GPU has"
 KERNEL += " fallen off the bus.\n"
 
@@ -256,6 +261,24 @@ def test_a_bus_address_names_the_rank(tmp_path: Path) -> None:
     assert device("rank 1 nranks 2 busId") is None
     assert device("rank 1 nranks x busId 1") is None
     assert device("rank 1 nranks 2 busId y") is None
+
+
+def test_an_xid_that_no_message_describes_is_a_cause(tmp_path: Path) -> None:
+    """Xid 62 has no page here, but the kernel's line still comes before the
+    aborts of the ranks that lost their peer. Xid 45, which has a page and is
+    an echo, stays an echo."""
+    line = "[Sat Nov 28 03:40:0{} 2026] NVRM: Xid (PCI:0000:ab:00): {}\n"
+    kernel = line.format(8, "62, 00002740 00002b08") + line.format(
+        9, "45, pid=5711, name=python3, channel 0x0000000a"
+    )
+    comm = "n7:52113:53016 [5] NCCL INFO comm 0x55 rank 13 nranks 16 cudaDev 5"
+    comm += " nvmlDev 5 busId ab000 commId 0x7e - Init COMPLETE\n"
+    found = verdict(tmp_path, dmesg_n7=kernel, nccl=comm + ECHO)
+    assert found["headline"] == "First fault: rank 13 on n7: NVRM: Xid 62"
+    assert "analyzing-xid-catalog" in found["check"][0]["do"]
+    kernel = kernel.split("\n")[1] + "\n"
+    found = verdict(tmp_path, dmesg_n7=kernel, nccl=comm + ECHO)
+    assert not found["known"] or "Xid 62" not in found["headline"]
 
 
 def test_a_kernels_line_before_the_rest_is_believed(tmp_path: Path) -> None:
@@ -348,3 +371,195 @@ def test_a_kernels_warnings_do_not_date_the_failure(tmp_path: Path) -> None:
     )
     found = verdict(tmp_path, dmesg_n7=kernel, run=run)
     assert found["headline"].startswith("First fault: rank 5: ValueError")
+
+
+TIMED_OUT = (
+    "[rank{0}]:[E1128 09:1{0}:00.1 P.cpp:632] [Rank {0}] Watchdog caught"
+    " collective operation timeout: WorkNCCL(SeqNum=880, OpType={1},"
+    " NumelIn={2}, NumelOut={2}, Timeout(ms)=600000) ran for 600012"
+    " milliseconds before timing out.\n"
+)
+OOM = "2026-11-28 09:0{}:00,118 WARNING trainer: CUDA out of memory. Tried to"
+OOM += " allocate 2.41 GiB. GPU 0 has a total capacity of 79.11 GiB\n"
+
+
+def timed_out(odd: dict[str, Any], op: str = "ALLREDUCE") -> str:
+    """The lines of four ranks; rank 2 waited for something else."""
+    usual = {"op": op, "numel": 4096}
+    ranks = [usual | (odd if rank == 2 else {}) for rank in range(4)]
+    return "".join(
+        TIMED_OUT.format(n, one["op"], one["numel"])
+        for n, one in enumerate(ranks)
+    )
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        ({"op": "BROADCAST"}, "rank 2 called BROADCAST"),
+        ({"numel": 1}, "rank 2 called ALLREDUCE of 1 elements"),
+    ],
+)
+def test_the_rank_with_another_collective_is_quoted(
+    odd: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    """Four ranks time out at one number, and rank 2 waited for a different
+    operation or size: the verdict names rank 2 and quotes its line."""
+    found = verdict(tmp_path, run=timed_out(odd))
+    assert found["headline"] == (
+        "First fault: rank 2 called a different collective than the others."
+    )
+    assert why in found["why"]
+    assert found["text"].startswith("[rank2]")
+
+
+def test_sizes_that_may_differ_accuse_nobody(tmp_path: Path) -> None:
+    log = timed_out({"numel": 7}, "ALLTOALL_BASE")
+    assert verdict(tmp_path, run=log)["ranks"] == []
+
+
+def test_the_swallowed_error_of_the_rank_that_parted_is_the_fault(
+    tmp_path: Path,
+) -> None:
+    """Ranks 1 and 2 ran out of memory and lived on, rank 1 first. Rank 2's
+    all-reduce has another size than the others' at one number, so rank 2's
+    error is the fault; where the sizes agree, the first error is."""
+    oom = {f"rank_{rank}": OOM.format(rank) for rank in (1, 2)}
+    assert verdict(tmp_path, run=timed_out({}), **oom)["rank"] == 1
+    found = verdict(tmp_path, run=timed_out({"numel": 1}), **oom)
+    assert found["rank"] == 2
+    assert "CUDA out of memory" in found["text"]
+    assert "lived on after it" in found["why"]
+
+
+USING = "{0}:71:71 [0] NCCL INFO Bootstrap : Using {1}:{2}<0>\n"
+# Wordings of NCCL 2.4 to 2.30.
+REFUSED = [
+    "include/socket.h:390 NCCL WARN Connect to {}<217> failed : Connection"
+    " refused",
+    "include/socket.h:409 NCCL WARN Net : Connect to {}<217> failed : No route"
+    " to host",
+    "misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to {}<217> failed"
+    " : Software caused connection abort",
+    "misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to {}<217>"
+    " returned 113(No route to host) errno 115(Operation now in progress)",
+    "os/linux.cc:288 NCCL WARN ncclOsSocketPollConnect: connect to {}<217>"
+    " returned Connection timed out, exceeded error retry count after 35"
+    " attempts",
+    "Last error:\nsocketStartConnect: Connect to {}<217> failed : No route to"
+    " host",
+]
+
+
+@pytest.mark.parametrize("wording", REFUSED)
+@pytest.mark.parametrize("last", ["docker0", "eth0"])
+def test_the_node_with_another_interface_is_named(
+    last: str, wording: str, tmp_path: Path
+) -> None:
+    """NCCL on n3 bootstrapped through docker0, and n1 can't connect to its
+    address. If n3 uses the same interface as the others, no interface is
+    named."""
+    logs = "".join(USING.format(f"n{n}", "eth0", f"10.0.0.{n}") for n in (1, 2))
+    logs += USING.format("n3", last, "172.17.0.1")
+    logs += "n1:71:90 [0] " + wording.format("172.17.0.1") + "\n"
+    found = verdict(tmp_path, run=logs)
+    assert found["known"]
+    if last == "docker0":
+        assert found["headline"] == (
+            "First fault: node n3: NCCL offers 172.17.0.1 of docker0, which"
+            " the others can't reach"
+        )
+        assert found["check"][0]["do"] == "NCCL_SOCKET_IFNAME=eth0"
+        assert "docker0" in found["evidence"][-1]["text"]
+    else:
+        assert "offers" not in found["headline"]
+
+
+DESCRIBED = """Name:             w-2
+Node:             knode-07/10.0.9.13
+    Last State:     Terminated
+      Reason:       {}
+      Exit Code:    137
+"""
+EVENTS = """\
+LAST SEEN   TYPE     REASON     OBJECT   MESSAGE
+58m        Normal   Scheduled  pod/w-2  Successfully assigned ml/w-2 to knode-07
+7m          Warning  Unhealthy  pod/w-2  Liveness probe failed: heartbeat is old
+"""
+KILLING = (
+    "6m  Normal  Killing  pod/w-2  Container t failed liveness probe, will"
+)
+KILLING += " be restarted\n"
+
+
+def test_a_failed_liveness_probe_explains_exit_code_137(
+    tmp_path: Path,
+) -> None:
+    """The pod's node is known from the event that assigned it. The kubelet's
+    line about the kill is a cause; a failed probe alone only may be."""
+    described = DESCRIBED.format("Error")
+    found = verdict(tmp_path, describe=described, events=EVENTS + KILLING)
+    assert found["headline"] == (
+        "First fault: pod w-2 on knode-07: Container failed liveness probe,"
+        " will be restarted"
+    )
+    assert found["confidence"] == "high"
+    found = verdict(tmp_path, describe=described, events=EVENTS)
+    assert found["headline"].endswith("Liveness probe failed")
+    assert found["confidence"] == "low"
+
+
+def test_memory_is_the_last_cause_of_137_unless_the_reason_says_so(
+    tmp_path: Path,
+) -> None:
+    found = verdict(tmp_path, describe=DESCRIBED.format("Error"))
+    assert (found["id"], found["node"]) == (
+        "kubernetes-exit-code-137",
+        "knode-07",
+    )
+    assert found["causes"][-1]["cause"] == "Memory."
+    found = verdict(tmp_path, describe=DESCRIBED.format("OOMKilled"))
+    assert found["id"] == "kubernetes-oomkilled"
+
+
+def test_a_stopped_container_engine_is_the_cause(tmp_path: Path) -> None:
+    """An upgrade stopped Docker on n2: the kernel's journal names the node,
+    and the others' lost connections are echoes."""
+    journal = (
+        "Nov 28 03:39:58 n2 systemd[1]: Stopping Docker Application Container"
+        " Engine...\n"
+    )
+    found = verdict(tmp_path, journal_n2=journal, run=ECHO)
+    assert (found["node"], found["rank"]) == ("n2", None)
+    assert found["id"] == "container-engine-stopped"
+    assert found["confidence"] == "high"
+    late = journal.replace("03:39:58", "03:49:58")
+    found = verdict(tmp_path, journal_n2=late, run=ECHO)
+    assert found["confidence"] == "low"
+    assert "588 s after the first echo" in found["why"]
+
+
+def test_an_error_that_a_trainer_handles_all_the_time_is_not_the_fault(
+    tmp_path: Path,
+) -> None:
+    """Rank 3 ran out of memory and recovered, with its peers. Later rank 1
+    raised an exception, or a signal killed it."""
+    handled = OOM.format(3) + (
+        "2026-11-28 09:03:00 WARNING attempting to recover from OOM in"
+        " forward/backward pass\n"
+    )
+    crash = (
+        "2026-11-28 09:08:00,118 INFO step 4\n"
+        "Traceback (most recent call last):\n"
+        '  File "/srv/train.py", line 9, in main\nValueError: no mask\n'
+    )
+    found = verdict(tmp_path, rank_3=handled, rank_1=crash)
+    assert found["headline"] == "First fault: rank 1: ValueError: no mask"
+    killed = FAILED.replace("exitcode  : 1", "exitcode  : -9")
+    found = verdict(tmp_path, rank_3=handled, rank_1=killed)
+    assert (
+        found["headline"]
+        == "First fault: rank 1 on n7: SIGKILL ended a process"
+    )
+    found = verdict(tmp_path, rank_3=handled, rank_1="fine\n")
+    assert found["rank"] == 3

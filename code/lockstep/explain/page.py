@@ -14,13 +14,25 @@ LARGEST = 1 << 20  # bytes of a paste
 # What a browser gets: the other modules read files.
 FILES = (
     "__init__.py",
+    "case.py",
+    "causes.py",
+    "collectives.py",
+    "deaths.py",
+    "finding.py",
+    "folders.py",
     "lines.py",
+    "network.py",
+    "order.py",
+    "owners.py",
     "page.py",
     "patterns.py",
     "peers.py",
     "progress.py",
     "report.py",
     "scan.py",
+    "signals.py",
+    "silence.py",
+    "unknown.py",
     "verdict.py",
 )
 

@@ -1,13 +1,15 @@
 """Join what logs of several nodes say: addresses, GPUs, and accused peers."""
 
 
-def bootstrap(line: str) -> str:
-    """Return the address in NCCL's `Bootstrap : Using eth0:10.0.0.1<0>`."""
+def bootstrap(line: str) -> tuple:
+    """Return the interface and the address in NCCL's `Bootstrap : Using
+    eth0:10.0.0.1<0>`, or two empty texts."""
     at = line.find("Using ", line.find("Bootstrap"))
     if at < 0:
-        return ""
+        return "", ""
     word = line[at + 6 :].split("<")[0]
-    return word.partition(":")[2].strip("[] ")
+    name, _, address = word.partition(":")
+    return name.split("]")[-1], address.strip("[] ")
 
 
 def pods(lines: list) -> list:
@@ -23,6 +25,19 @@ def pods(lines: list) -> list:
                 rows.append((words[0], word, words[at + 1]))
                 break
     return rows
+
+
+def assigned(line: str, nodes: dict) -> None:
+    """Note the node of a pod from `Successfully assigned ml/w-0 to node-7`."""
+    words = line[line.find("Successfully assigned") :].split()
+    if len(words) > 4 and words[3] == "to":
+        nodes.setdefault(words[2].split("/")[-1], words[4])
+
+
+def numbers(text: str) -> list:
+    """Return the whole numbers of a list such as `8, 9, 10]`."""
+    words = text.split("]")[0].replace(",", " ").split()
+    return [int(one) for one in words if one.isdigit()]
 
 
 def device(line: str):  # type: ignore[no-untyped-def]

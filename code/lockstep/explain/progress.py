@@ -7,6 +7,7 @@ differs from the others' went a different way.
 
 from .lines import DAYS, front, ranked, single, when
 
+UNRANKED = -1  # stands for the rank of a file whose rank isn't known yet
 TRAILING = 5  # lines without a time that may follow a log's last time
 FEWEST = 4  # ranks that are compared
 # Lines that launchers and schedulers write when they end a job.
@@ -19,7 +20,7 @@ def last(lines: list, rank=None, node: str = "") -> dict:  # type: ignore[no-unt
 
     Args:
         lines: (number, text) of its last lines, in order.
-        rank: rank of the whole file, or None.
+        rank: rank of the whole file, `UNRANKED`, or None.
         node: node of the whole file, or "".
 
     Returns:

@@ -91,13 +91,11 @@ def size(files: Iterable[Path | None]) -> int:
 
 
 def rank_of(path: Path) -> int | None:
-    """Return the rank that a path names, or None: torchrun's
-    `attempt_0/3/stderr.log`, `rank_3.log`, `rank-3/out.txt`, `…-worker-3`."""
-    parts = path.parts
-    for above, name in zip(parts, parts[1:], strict=False):
-        if above.startswith("attempt_") and name.isdigit():
-            return int(name)
-    for part in reversed(parts):
+    """Return the rank that a path names, or None: `rank_3.log`,
+    `rank-3/out.txt`, `…-worker-3`."""
+    if local_of(path) is not None:
+        return None
+    for part in reversed(path.parts):
         low = part.lower()
         at = low.rfind("rank")
         if at >= 0 and (at == 0 or not low[at - 1].isalpha()):
@@ -105,6 +103,16 @@ def rank_of(path: Path) -> int | None:
             rank = number(rest, 0)
             if rank is not None:
                 return rank
+    return None
+
+
+def local_of(path: Path) -> int | None:
+    """Return the local rank that one of torchrun's paths names, or None:
+    `attempt_0/3/stderr.log`."""
+    parts = path.parts
+    for above, name in zip(parts, parts[1:], strict=False):
+        if above.startswith("attempt_") and name.isdigit():
+            return int(name)
     return None
 
 
@@ -143,7 +151,8 @@ def scan(
     stood: list[stacks.Stack] = []
     for path in files:
         if path is None:
-            _log(sys.stdin.buffer, result, "standard input", None, "", progress)
+            result.begin("standard input")
+            _log(sys.stdin.buffer, result, progress)
             continue
         start = _start(path)
         if _is_dump(start):
@@ -193,18 +202,15 @@ def _named(
     result: Scan,
     progress: Progress,
 ) -> None:
-    _log(file, result, str(path), rank_of(path), node_of(path), progress)
+    result.begin(path.as_posix(), rank_of(path), node_of(path), local_of(path))
+    _log(file, result, progress)
 
 
 def _log(
     file: BinaryIO | gzip.GzipFile,
     result: Scan,
-    name: str,
-    rank: int | None,
-    node: str,
     progress: Progress,
 ) -> None:
-    result.begin(name, rank, node)
     for block in _blocks(file):
         progress(len(block))
         result.feed(block)

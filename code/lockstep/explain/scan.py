@@ -33,6 +33,9 @@ BUILT_IN = (
     "Bootstrap",
     "RESTARTS",
     "rdzv_endpoint",
+    "global_ranks=[",
+    "Successfully assigned",
+    "NVRM: Xid (",
 )
 # Exceptions that report somebody else's failure.
 ECHOES = (
@@ -71,8 +74,10 @@ class Event:
         id: the message's, or `python-exception`.
         title, role, layer: as in the message's data.
         rank: the rank that logged it, or None.
+        local: its rank on its node, if `rank` isn't known, or None.
         blamed: the rank that the message names, or None.
         node: node that logged it or that it names, or "".
+        pod: pod that Kubernetes names, or "".
         pid: process that it names, or None.
         time: (year or 0, seconds since New Year), or None.
         file: number of its file; `line` counts from 1.
@@ -91,7 +96,8 @@ class Event:
         self.blamed: int | None = None
         self.pid: int | None = None
         self.time: tuple | None = None
-        self.node = self.text = self.frame = self.doubt = ""
+        self.local: int | None = None
+        self.node = self.text = self.frame = self.doubt = self.pod = ""
         self.fields: dict = {}
         self.file = self.line = self.order = 0
         self.count = 1
@@ -105,6 +111,7 @@ class Exit:
         self.code, self.pid, self.text = code, pid, text
         self.rank: int | None = None
         self.local: int | None = None
+        self.task: int | None = None  # srun's: a rank, or an agent
         self.time: tuple | None = None
         self.node = ""
         self.first = False  # torchrun saw no failure before it
@@ -128,10 +135,16 @@ class Scan:
         self.works: dict = {}  # by rank: what its watchdog says of collectives
         self.files: list = []
         self.homes: list = []  # for each file the node in its name, or ""
+        self.locals: list = []  # for each file the local rank in its path
+        self.heard: list = []  # for each file the nodes that its lines name
+        self.own: list = []  # for each file the ranks in front of its lines
+        self.called: list = []  # for each file the ranks that messages name
+        self.tables: list = []  # (file, global ranks) of torchrun's tables
         self.ends: list = []  # the last line of each file that has a time
         self.last: list = []  # of each file, as `progress.last` returns it
         self.ranks: dict = {}  # rank: node, or ""
         self.addresses: dict = {}  # address: node or pod
+        self.interfaces: dict = {}  # node: (interface of NCCL, its place)
         self.pods: dict = {}  # pod: node
         self.gpus: dict = {}  # (node, bus): (size, rank) of the largest group
         self.endpoints: list = []  # (rdzv_endpoint, its place)
@@ -144,17 +157,28 @@ class Scan:
         self._hot: dict = {}  # the words of the other kinds
         self._bare = [_undigited(code) for code in self.codes]
 
-    def begin(self, name: str, rank: int | None = None, node: str = "") -> None:
+    def begin(
+        self,
+        name: str,
+        rank: int | None = None,
+        node: str = "",
+        local: int | None = None,
+    ) -> None:
         """Start a file.
 
         Args:
             name: as it is shown.
             rank: rank that wrote it, if its path says so.
             node: node that wrote it, if its path says so.
+            local: its rank on its node, if its path says so.
         """
         self.files.append(name)
         self.homes.append(node)
-        self.rank, self.node = rank, node
+        self.locals.append(local)
+        self.heard.append(set())
+        self.own.append(set())
+        self.called.append(set())
+        self.rank, self.node, self.local = rank, node, local
         self.buffer, self.done, self.line = b"", 0, 1
         self.sampled = False
         self._read: list = []  # lines that belong to an exception seen before
@@ -178,13 +202,15 @@ class Scan:
         """Finish the file."""
         self._search(len(self.buffer))
         self.lines += self.line
-        self.last.append(progress.last(self._tail(), self.rank, self.node))
+        of = self.rank if self.local is None else progress.UNRANKED
+        self.last.append(progress.last(self._tail(), of, self.node))
         for raw in self._above(len(self.buffer) + 1, 30):
             time = when(raw)
             if time is not None:
                 self.ends.append(
                     {
                         "file": self.files[-1],
+                        "number": len(self.files) - 1,
                         "rank": self.rank,
                         "node": self.node,
                         "time": time,
@@ -215,6 +241,13 @@ class Scan:
         if node or rank not in self.ranks:
             self.ranks[rank] = node or self.ranks.get(rank, "")
 
+    def _hear(self, ranks: set, rank, node: str) -> None:  # type: ignore[no-untyped-def]
+        """Note which rank and node a line of the file names."""
+        if rank is not None and len(ranks) < 9:
+            ranks.add(rank)
+        if node and len(self.heard[-1]) < 9:
+            self.heard[-1].add(node)
+
     def _sample(self) -> None:
         """Learn which ranks the file has, from its first lines."""
         self.sampled = True
@@ -222,6 +255,7 @@ class Scan:
             head = front(plain(_decoded(raw[:200])))
             if head.rank is not None:
                 self._saw(head.rank, head.node or self.node)
+            self._hear(self.own[-1], head.rank, head.node)
 
     def _search(self, limit: int) -> None:
         """Look at the lines up to a place in the buffer."""
@@ -305,6 +339,8 @@ class Scan:
         node = head.node or self.node or _cancelled(line)
         if rank is not None:
             self._saw(rank, node)
+        mine = self.called if head.rank is None else self.own
+        self._hear(mine[-1], rank, head.node)
         here = (rank, node, start, raw)
         if "WorkNCCL(" in words or "last enqueued" in words:
             self._work(rank, line)
@@ -324,18 +360,32 @@ class Scan:
             else:
                 self._traceback(start, end, rank, node, head)
             return
-        for number_, fields in self.index.match(line, words):
+        matched = self.index.match(line, words)
+        if not matched and "NVRM: Xid (" in words:
+            self._xid(line, here)
+        for number_, fields in matched:
             entry = self.index.entries[number_]
             event = self._event(entry, fields, here)
-            if event and event.id and "OOMKilled" in words:
+            if event and event.id.startswith("kubernetes-"):
                 self._pod(event, start)
+
+    def _xid(self, line: str, here: tuple) -> None:
+        """Keep an Xid that no message describes: NVIDIA's catalog has more."""
+        gpu, _, rest = line[line.find("NVRM: Xid (") :].partition("): ")
+        xid = number(rest, 0)
+        if xid is not None:
+            fields = {"gpu": gpu.partition("PCI:")[2], "xid": str(xid)}
+            entry = {"id": "xid", "title": f"NVRM: Xid {xid}"}
+            self._event(entry | {"role": "cause", "layer": "gpu"}, fields, here)
 
     def _names(self, words: list, line: str, node: str, end: int) -> None:
         """Note whose address is whose, and where torchrun's nodes meet."""
         if "Bootstrap" in words and node:
-            address = peers.bootstrap(line)
+            name, address = peers.bootstrap(line)
             if address:
                 self.addresses.setdefault(address, node)
+                place = (len(self.files) - 1, self.line, line)
+                self.interfaces.setdefault(node, (name, place))
         if "nranks" in words and node:
             at = peers.device(line)
             if at and at[1:] > self.gpus.get((node, at[0]), (0, None)):
@@ -344,6 +394,12 @@ class Scan:
             rows = self.buffer[end + 1 : end + AHEAD].split(b"\n")
             for pod, address, host in peers.pods([_decoded(r) for r in rows]):
                 self.addresses[address], self.pods[pod] = pod, host
+        if "Successfully assigned" in words:
+            peers.assigned(line, self.pods)
+        if "global_ranks=[" in words:
+            ranks = peers.numbers(line[line.find("global_ranks=[") + 14 :])
+            if ranks:
+                self.tables.append((len(self.files) - 1, ranks))
         if "rdzv_endpoint" in words and " : " in line:
             place = (len(self.files) - 1, self.line, line)
             self.endpoints.append((line.split(" : ")[-1].strip(), place))
@@ -528,20 +584,30 @@ class Scan:
             return
         found = Exit(code, None, line)
         task = parts[1].split(" ")[-1]
-        found.rank = int(task) if task.isdigit() else None
+        found.task = int(task) if task.isdigit() else None
         found.node, found.time = parts[0], when(raw)
         found.file, found.line = len(self.files) - 1, self.line
         found.order = len(self.events) + len(self.exits)
-        if found.rank is not None:
-            self._saw(found.rank, found.node)
         self.exits.append(found)
 
     def _pod(self, event: Event, start: int) -> None:
-        """Name the pod's node, where `kubectl describe` says it."""
+        """Name the pod and its node, where `kubectl describe` says it, or the
+        pod in a row of `kubectl get events`."""
+        at = event.text.find(" pod/")
+        if at > 0:
+            event.pod = event.text[at + 5 :].split(" ")[0]
+            return
         for above in self._above(start, 60):
             name, colon, value = single(above).partition(": ")
-            if colon and name == "Node" and not event.node:
-                event.node = value.split("/")[0].strip()
+            value = value.strip()
+            if colon and name == "Reason" and "reason" not in event.fields:
+                event.fields["reason"] = value
+            elif colon and name == "Node" and not event.node:
+                event.node = value.split("/")[0]
+            elif colon and name == "Name" and above[:1] == "N":
+                event.pod = value
+                if event.node:
+                    self.pods.setdefault(event.pod, event.node)
                 return
 
     def _traceback(  # type: ignore[no-untyped-def]

@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lockstep.explain import catalog, dumps, reading, stacks
+from lockstep.explain.finding import headline
 from lockstep.explain.patterns import Index
-from lockstep.explain.verdict import headline, judge
+from lockstep.explain.verdict import judge
 
 
 def explained(
