@@ -30,7 +30,7 @@ Slurm = Callable[..., str]
 
 
 def until(holds: Callable[[], Any]) -> Any:
-    """Poll until `holds` returns something true, and return it."""
+    """What `holds` returns, once it is true: a scheduler calls nobody back."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := holds()):
         if time.monotonic() > deadline:
@@ -98,7 +98,7 @@ def cluster(folder: Path) -> Iterator[Slurm]:
 
 
 def state(slurm: Slurm, job: str) -> dict[str, str]:
-    """Return Slurm's fields for a job, such as `JobState` and `Restarts`."""
+    """What Slurm says of a job, as in `JobState` and `Restarts`."""
     said = slurm("scontrol", "show", "job", job)
     return dict(word.split("=", 1) for word in said.split() if "=" in word)
 
@@ -140,7 +140,7 @@ class Job:
 
 
 def requeued(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
-    """Time a preemption, in seconds from the arrival of the other job."""
+    """A preemption, in seconds from the moment that the other job came."""
     job = Job(slurm, str(LAUNCH / "slurm.sbatch"), run_dir)
     job.preempt()
     came = time.time()
@@ -174,7 +174,7 @@ def requeued(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
 
 
 def forgotten(slurm: Slurm, run_dir: Path) -> dict[str, str]:
-    """Preempt the same job without its line that asks to be requeued."""
+    """The same job without its line that asks to be requeued."""
     lines = (LAUNCH / "slurm.sbatch").read_text().splitlines(keepends=True)
     script = run_dir.with_suffix(".sbatch")
     script.write_text("".join(x for x in lines if "scontrol requeue" not in x))
@@ -186,7 +186,7 @@ def forgotten(slurm: Slurm, run_dir: Path) -> dict[str, str]:
 
 
 def killed(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
-    """Kill a rank of a job that needs one node of two."""
+    """A rank is killed in a job that needs one node of two."""
     fault = "--fault=kill:rank=1,step=150,phase=forward"
     script = str(LAUNCH / "slurm.sbatch")
     job = Job(slurm, script, run_dir, fault, nodes=1)
@@ -204,7 +204,7 @@ def killed(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
 
 
 def as_table(result: dict[str, Any]) -> str:
-    """Format the moments of a preemption as a page's table."""
+    """The moments of a preemption, for a page."""
     rows = [f"| {s:.1f} | {what} |" for what, s in result["seconds"].items()]
     return "\n".join(
         [
