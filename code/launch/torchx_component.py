@@ -11,7 +11,7 @@ from torchx.components import dist
 def trainer(
     *settings: str, j: str = "2x2", image: str = "lockstep"
 ) -> specs.AppDef:
-    """The trainer on several hosts, each with a torchrun.
+    """Launch the trainer on several hosts, each with a torchrun.
 
     Args:
         settings: what the trainer's command line takes

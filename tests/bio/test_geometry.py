@@ -164,8 +164,8 @@ def test_a_layers_volume_is_e3nns_pseudoscalar(given: Any) -> None:
 def test_e3nns_own_check_says_the_same(
     kind: Any, parity: bool, passes: bool, given: Any
 ) -> None:
-    """e3nn's `equivariance_error` accepts and rejects the same layers, with and
-    without mirror images, as our own check does."""
+    """The library e3nn's `equivariance_error` accepts and rejects the same
+    layers as our own check, with and without mirror images."""
     layer = chirality.made(kind)
     torch.manual_seed(1)
     found = e3nn.equivariance_error(
@@ -297,7 +297,7 @@ def test_a_rotation_is_a_function_of_seed_epoch_and_id() -> None:
 def test_half_of_all_orthogonal_matrices_turn_s_into_r(
     molecule: Chem.Mol, given: Any
 ) -> None:
-    """Of 1,000 random orthogonal matrices about half have determinant −1, and
+    """About half of 1,000 random orthogonal matrices have determinant −1, and
     each of those turns an S molecule into R."""
     drawn = ortho_group.rvs(3, size=1000, random_state=0)
     assert 450 < chirality.mirrors_among(drawn) < 550
@@ -356,8 +356,8 @@ def test_what_rdkit_cannot_place_is_refused() -> None:
 def test_no_assay_of_ours_tells_mirror_images_apart(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Of 11,908 molecules with a stereocenter, six pairs are mirror images of
-    each other, and no pair was measured on one target."""
+    """Among 11,908 molecules with a stereocenter, six pairs are mirror images
+    of each other, and no pair was measured on one target."""
     chirality.main()
     said = capsys.readouterr().out
     *_, chiral, pairs, both = said.splitlines()

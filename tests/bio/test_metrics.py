@@ -64,8 +64,8 @@ def test_without_ties_they_are_the_libraries(case: Case) -> None:
 @given(rankings(tied=True))
 @settings(deadline=None, max_examples=40)
 def test_with_ties_they_are_the_mean_over_all_orders(case: Case) -> None:
-    """Of at most six molecules: 720 orders, of which those count that the
-    scores allow."""
+    """With ties, each metric equals its mean over all orders that the scores
+    allow, for up to six molecules."""
     actives, scores = case
     orders = [
         np.array(order)
@@ -168,7 +168,8 @@ def test_draws_keep_the_classes_and_the_seed() -> None:
 
 
 def test_an_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    """Of normal scores one deviation apart, whose ROC-AUC is 0.760."""
+    """The interval contains the true ROC-AUC of 0.760 in at least 51 of 60
+    draws of normal scores one deviation apart."""
     rng, held = np.random.default_rng(0), 0
     actives = np.arange(120) < 40
     for trial in range(60):

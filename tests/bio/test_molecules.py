@@ -96,7 +96,8 @@ def test_a_level_takes_in_the_one_before() -> None:
 
 
 def test_tautomers_share_their_skeleton() -> None:
-    """What the audit asks first may pass over no tautomer."""
+    """Four pairs of tautomers share a skeleton, and molecules that aren't
+    tautomers don't."""
     for one, two in [
         ("CC(=O)C", "CC(O)=C"),
         ("Oc1ccccn1", "O=c1cccc[nH]1"),

@@ -151,8 +151,8 @@ def is_flash(way: pair.Attend, bias_learns: bool, trains: bool) -> bool:
 def test_torchs_flash_kernel_is_not_taken_for_a_bias_that_learns(
     trains: bool,
 ) -> None:
-    """torch's flash-attention kernel is chosen without a bias, and not chosen
-    with a bias that is trained."""
+    """PyTorch chooses its flash-attention kernel without a bias, and doesn't
+    choose it with a bias that is trained."""
     assert is_flash(pair.sdpa, False, trains)
     assert not is_flash(pair.sdpa, True, trains)
 
@@ -254,7 +254,8 @@ def counted() -> dict[str, list[Any]]:
 def test_the_efficient_kernels_gradient_has_a_bias_for_every_row(
     counted: dict[str, list[Any]],
 ) -> None:
-    """What grows with the cube is in the peak, and not in what is kept."""
+    """The efficient kernel keeps memory that grows with the square of the
+    length; the cube appears only in its peak."""
     scores = 4 * 256**3 * 2
     small, large = counted["efficient kernel"]
     assert large.kept == pytest.approx(4 * small.kept, rel=0.01)

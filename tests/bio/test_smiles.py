@@ -343,7 +343,8 @@ def test_what_skipping_does_is_printed(monkeypatch, capsys) -> None:
 
 
 def test_ends_that_wrap_read_nothing_or_another_place() -> None:
-    """As Python slices bytes, at the width of 16 bits and of 8."""
+    """Ends of 16 or 8 bits wrap, and slices by them return nothing or bytes of
+    a different place, exactly as Python slices bytes."""
     rng = np.random.default_rng(0)
     for kind, n in ((np.int16, 3000), (np.int8, 40)):
         lengths = rng.integers(1, 40, n)

@@ -295,8 +295,8 @@ def test_an_error_has_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("upto", "last"),
     [
-        (1, "1 of 8 cells hold; next, 2 data: toy, sampler"),
-        (3, "3 of 8 cells hold; next, 4 ranks: join, on_rank0, wrap"),
+        (1, "1 of 8 cells pass; next, 2 data: toy, sampler"),
+        (3, "3 of 8 cells pass; next, 4 ranks: join, on_rank0, wrap"),
     ],
 )
 def test_a_file_may_end_at_any_cell(

@@ -24,8 +24,8 @@ def values(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_goodput_is_the_planners(case: str) -> None:
-    """What the parts leave of the time is the goodput that `lockstep plan
-    goodput` gives for the same job, save, restart and interval."""
+    """The picture's parts leave the goodput that `lockstep plan goodput` gives
+    for the same job, save, restart and interval."""
     given = values(CASES[case])
     plan = ask(
         "goodput",

@@ -71,9 +71,8 @@ def test_a_scale_moves_as_grad_scalers_does(
 
 
 def test_shares_of_gradients_are_those_of_fp16() -> None:
-    """Of 200,000 gradients drawn from the bell, scaled and stored in fp16, as
-    many become 0, lose bits and keep them as the picture says, to a
-    hundredth."""
+    """The picture's shares of gradients that become 0, lose bits or keep them
+    equal those of 200,000 drawn gradients stored in fp16, to a hundredth."""
     chance = torch.Generator().manual_seed(0)
     drawn = torch.randn(200_000, generator=chance, dtype=torch.float64)
     for text in ("", "middle:-34", "width:2", "middle:-16,width:5"):

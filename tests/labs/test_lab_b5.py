@@ -29,9 +29,9 @@ def one_thread() -> None:
 
 @pytest.mark.parametrize("kind", LAYERS)
 def test_e3nn_finds_both_layers_equivariant(kind: type[nn.Module]) -> None:
-    """e3nn's own check accepts the vectors of both layers, and rejects as a
-    plain scalar the feature of the chiral one, which changes sign in a
-    mirror."""
+    """The library e3nn's own check accepts the vectors of both layers, and
+    rejects the chiral layer's feature as a plain scalar, because it changes
+    sign in a mirror."""
     layer = grader.made(kind).double()
     h, x = grader.molecule()
 

@@ -64,7 +64,7 @@ def test_a_third_host_keeps_the_address_of_a_lost_store(
     agents: Callable[[int], list[DynamicRendezvousHandler]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of three agents the one with group rank 0 is lost. The second one becomes
+    """One of three agents, with group rank 0, is lost. The second one becomes
     group rank 0 and opens a store. The third one's ranks get the lost store's
     address, unless TORCH_DISABLE_SHARE_RDZV_TCP_STORE is 1."""
     monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", own_store)

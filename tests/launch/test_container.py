@@ -14,7 +14,7 @@ RECIPE = ROOT / "code" / "launch" / "Containerfile"
 
 
 def test_the_linter_has_nothing_to_say() -> None:
-    """hadolint accepts the container's recipe without a remark."""
+    """The linter hadolint accepts the container's recipe without a remark."""
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     linter = shutil.which("hadolint", path=tools)
     if linter is None:

@@ -112,7 +112,8 @@ def sent() -> dict[str, int]:
 
 
 def test_each_sends_what_is_planned() -> None:
-    """gloo's own reduce-scatter sends an all-reduce; ours does not."""
+    """Each collective sends the bytes that the planner says; only gloo's own
+    reduce-scatter sends an all-reduce."""
     for found in ranks.run_ranks(RANKS, sent):
         for op, count in found.items():
             asked = {"op": op, "bytes": 4 * NUMBERS, "ranks": RANKS}

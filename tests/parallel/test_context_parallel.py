@@ -153,7 +153,8 @@ def torchs_context() -> str:
 
 
 def test_torchs_context_parallel_has_no_attention_on_a_cpu() -> None:
-    """torch 2.13's `context_parallel` refuses the attention that a CPU has."""
+    """PyTorch 2.13's `context_parallel` refuses the attention kernels that a
+    CPU has."""
     for said in ranks.run_ranks(2, torchs_context):
         assert "does not have a sharding strategy registered" in said
 
@@ -177,8 +178,8 @@ def sent(name: str, dtype: torch.dtype) -> int:
     "dtype", daily([torch.float32, torch.bfloat16], torch.bfloat16)
 )
 def test_each_sends_what_is_planned(name: str, dtype: torch.dtype) -> None:
-    """By the kernel's count, ring attention and Ulysses send the bytes that the
-    planner says."""
+    """Ring attention and Ulysses send the bytes that the planner says, by the
+    kernel's count."""
     asked: dict[str, Any] = {"cp": 4, "context": name, "sequence": LENGTH}
     asked |= {"micro_batch": 2, "bytes_activation": dtype.itemsize}
     asked |= {"layers": 1, "dense_layers": 0, "experts": 0, "params": 0}

@@ -195,8 +195,8 @@ def sent() -> int:
 
 
 def test_bytes_are_as_planned() -> None:
-    """By the kernel's count, a step's all-to-alls send the bytes that the
-    planner says, within 0.2 %."""
+    """A step's all-to-alls send the bytes that the planner says, within 0.2 %,
+    by the kernel's count."""
     world = 4
     shape = dict.fromkeys(("layers", "heads", "kv_heads", "params"), 1)
     given = {"hidden": 4096, "head_dim": 4096, "sequence": 64}

@@ -131,8 +131,8 @@ def apart_from_whole(kind: str) -> float:
 def test_a_shard_made_orthogonal_by_itself_is_another_update(
     kind: str, least: float, most: float
 ) -> None:
-    """torch's Muon on a rank's own rows raises nothing, and its steps differ
-    from those on whole matrices by a fifth of their length or more. On FSDP2's
+    """PyTorch's Muon on a rank's own rows raises nothing, and its steps differ
+    from steps on whole matrices by a fifth of their length or more. On FSDP2's
     DTensors it takes whole matrices into account, and differs by less than a
     twentieth, which is bf16's rounding."""
     for found in ranks.run_ranks(RANKS, in_a_group, apart_from_whole, kind):

@@ -63,8 +63,8 @@ def test_a_format_has_the_limits_that_torch_names(held: Format) -> None:
 
 
 def test_e2m1_is_what_the_demo_rounds_to() -> None:
-    """e2m1 holds 0, 0.5, 1, 1.5, 2, 3, 4 and 6, and both ways of rounding to
-    it, the planner's and the demo's, agree."""
+    """The format e2m1 holds 0, 0.5, 1, 1.5, 2, 3, 4 and 6, and both ways of
+    rounding to it, the planner's and the demo's, agree."""
     given = [x / 64 for x in range(-512, 513)]
     mine = [E2M1.nearest(x) for x in given]
     assert mine == e2m1(torch.tensor(given)).tolist()

@@ -53,8 +53,8 @@ WAYS["fused"] = pair.sdpa_detached
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("gated", [0, 1])
 def test_a_pair_block_keeps_what_is_planned(way: str, gated: int) -> None:
-    """What autograd saves of a pair block is what the planner says, to the
-    byte, but for the norms' statistics."""
+    """A pair block's autograd keeps what the planner says, to the byte, except
+    for the norms' statistics."""
     s = TRUNK | SMALL | {"gated_transition": gated, "attention": way}
     torch.manual_seed(0)
     shape = s["channels"], s["heads"], s["head_dim"], True, bool(gated)

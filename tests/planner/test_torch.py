@@ -139,9 +139,9 @@ def statistics(x: Tensor) -> int:
 
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_a_classic_block_keeps_what_korthikanti_counts(recompute: str) -> None:
-    """What autograd saves of a GPT-3 block in each mode of recomputation is
-    what the formula of Korthikanti et al. gives, but for the norms'
-    statistics."""
+    """The autograd of a GPT-3 block keeps what the formula of Korthikanti et
+    al. gives in each mode of recomputation, except for the norms' statistics.
+    """
     block, x = made(Classic(64, 4, MODES[recompute].core))
     full = recompute == "full"
     found = kept((lambda x: again(block, x)) if full else block, x, block)
@@ -155,8 +155,8 @@ def test_a_classic_block_keeps_what_korthikanti_counts(recompute: str) -> None:
 def test_a_block_with_flash_attention_keeps_what_we_count(
     gated: int, kv_heads: int
 ) -> None:
-    """What autograd saves of a block with flash attention is what the planner
-    says, to the byte, but for the norms' statistics."""
+    """The autograd of a block with flash attention keeps what the planner says,
+    to the byte, except for the norms' statistics."""
     s = SHAPE | {"head_dim": 16, "kv_heads": kv_heads, "ffn": 160, "bias": 0}
     s |= {"gated_mlp": gated, "layer_norm": 1, "kv_rank": 0, "cp": 1}
     block, x = made(Block(s))
@@ -254,7 +254,7 @@ def test_selective_recomputation_keeps_matmuls_and_attention(
 
 @pytest.mark.parametrize("early", [True, False])
 def test_recomputing_a_llama_block_costs_a_quarter(early: bool) -> None:
-    """torch's checkpoint stops before a block's last product, so a block of
+    """PyTorch's checkpoint stops before a block's last product, so a block of
     Llama 3 8B, with 8,192 tokens, takes a quarter more operations, and a third
     only with early stop off."""
     with torch.device("meta"):
@@ -346,7 +346,7 @@ def test_an_optimizer_holds_so_many_bytes(name: str) -> None:
 
 
 def test_muon_holds_one_momentum_beside_a_master_copy() -> None:
-    """torch's Muon holds one momentum, which with the master weight makes the
+    """PyTorch's Muon holds one momentum, which with the master weight makes the
     bytes that the planner says."""
     master = nn.Parameter(torch.ones(16, 16))
     optimizer = torch.optim.Muon([master])

@@ -48,8 +48,8 @@ def in_a_group(work: Callable[..., Any], *args: Any) -> Any:
 
 
 def test_what_a_collective_sends() -> None:
-    """gloo reduces and scatters by an all-reduce, and broadcasts down a tree,
-    whose root sends once for every doubling."""
+    """The backend gloo reduces and scatters by an all-reduce, and broadcasts
+    down a tree, whose root sends once for every doubling."""
     found = ranks.run_ranks(RANKS, in_a_group, bytes_on_wire.of_all)
     for op in ("all_reduce", "all_gather", "all_to_all"):
         for rank in found:
@@ -110,8 +110,8 @@ def replicated() -> int:
 
 
 def test_ddp_sends_what_is_planned() -> None:
-    """By the kernel's count, a step of DDP writes what the planner says to the
-    network."""
+    """A step of DDP writes what the planner says to the network, by the
+    kernel's count."""
     for found in ranks.run_ranks(RANKS, in_a_group, replicated):
         assert found == pytest.approx(planned("data", dp=RANKS), **SLACK)
 
@@ -141,8 +141,8 @@ def sharded(stage: int, shard: int) -> int:
 def test_fsdp2_sends_what_is_planned_of_each_stage(
     stage: int, shard: int
 ) -> None:
-    """By the kernel's count, FSDP2 set up as each stage of ZeRO writes what the
-    planner says, with what gloo adds: its reduce-scatter is an all-reduce."""
+    """FSDP2 set up as each stage of ZeRO writes what the planner says, by the
+    kernel's count, plus what gloo adds: its reduce-scatter is an all-reduce."""
     given = {"zero_stage": stage, "microbatches": MICROBATCHES}
     plan = planned("data", dp=RANKS, shard=shard, **given)
     scatters = 1 if stage == 1 else MICROBATCHES
@@ -192,8 +192,8 @@ def parted() -> int:
 
 
 def test_tensor_parallelism_sends_what_is_planned() -> None:
-    """By the kernel's count, a tensor-parallel block writes what the planner
-    says to the network."""
+    """A tensor-parallel block writes what the planner says to the network, by
+    the kernel's count."""
     plan = planned("tensor", tp=RANKS)
     for found in ranks.run_ranks(RANKS, in_a_group, parted):
         assert found == pytest.approx(plan, **SLACK)
@@ -223,7 +223,8 @@ def staged(schedule: Any, virtual: int) -> int:
     [(ScheduleGPipe, 1), (Schedule1F1B, 1), (ScheduleInterleaved1F1B, 2)],
 )
 def test_a_pipeline_sends_what_is_planned(schedule: Any, virtual: int) -> None:
-    """Of the ends, the first stage sends nothing back, the last nothing on."""
+    """Each stage of a pipeline sends what the planner says; the first stage
+    sends nothing back, and the last nothing forward."""
     given = {"pp": RANKS, "layers": RANKS * virtual}
     given |= {"virtual_stages": virtual, "microbatches": MICROBATCHES}
     plan = planned("pipeline", **given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from pathlib import Path
 
 from bs4 import BeautifulSoup
 from PIL import Image
@@ -14,7 +15,8 @@ from .conftest import Site
 
 
 def test_preview_shows_each_sample_of_the_epoch() -> None:
-    image = Image.open(BytesIO(preview.png())).convert("RGB")
+    home = Path("docs/index.md").read_text("utf-8")
+    image = Image.open(BytesIO(preview.png(home))).convert("RGB")
     assert image.size == preview.SIZE
     lost = image.getcolors()
     assert lost
@@ -23,6 +25,18 @@ def test_preview_shows_each_sample_of_the_epoch() -> None:
     blue = tuple(bytes.fromhex(preview.TRAINED[1:]))
     cells = pixels[blue] / (preview.CELL + 1) ** 2
     assert round(cells) == sum(count > 0 for count in counts)
+
+
+def test_preview_shows_the_home_page_s_claim() -> None:
+    """A different heading makes a different picture, and each sentence of it
+    begins a line.
+    """
+    home = Path("docs/index.md").read_text("utf-8")
+    lines = preview.claim(home)
+    assert f"# {' '.join(lines)}" in home.splitlines()
+    assert len(lines) == 3
+    assert preview.claim("# One two. Three.") == ["One two.", "Three."]
+    assert preview.png("# One two. Three.") != preview.png(home)
 
 
 def test_every_page_names_the_preview(site: Site) -> None:

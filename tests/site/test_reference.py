@@ -68,6 +68,6 @@ def test_page_shows_signatures_and_docstrings(site: Site) -> None:
 
 def test_page_shows_what_no_docstring_holds(site: Site) -> None:
     config = text(site, "lockstep.trainer.config")
-    assert "micro x accumulation x ranks" in config  # a comment
+    assert "Samples per step, all ranks" in config  # a comment
     process = text(site, "lockstep.trainer.process")
     assert "rank: int" in process  # a NamedTuple

@@ -102,8 +102,8 @@ def test_the_global_order_is_the_same(whole: Path, changed: Path) -> None:
 def test_the_loss_is_the_same_up_to_rounding(
     whole: Path, changed: Path
 ) -> None:
-    """fp32 sums of the same 64 gradients in another order differ in the last
-    bits, some 1e-7 of the whole, which a few steps may multiply."""
+    """Sums in fp32 of the same 64 gradients in a different order differ in the
+    last bits, some 1e-7 of the whole, which a few steps may multiply."""
     pairs = list(zip(steps(whole), steps(changed), strict=True))
     assert [now["step"] for _, now in pairs] == list(range(1, 46))
     for was, now in pairs:
@@ -130,7 +130,8 @@ def refusal(settings: dict[str, Any]) -> str:
 
 
 def test_a_batch_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
-    """By every rank, and with what would keep it; that then does."""
+    """Every rank refuses a launch whose ranks can't make up the batch, and
+    names settings that keep it; a launch with those settings resumes."""
     run = SAME | {"run_dir": tmp_path}
     train(2, stop_at_step=3, **run)
     other = run | {"micro_batch_size": 24}

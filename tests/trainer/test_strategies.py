@@ -121,7 +121,8 @@ def overflowing(settings: dict[str, Any]) -> tuple[list[float], list[str]]:
 
 
 def test_an_overflow_in_one_shard_is_skipped_by_all(tmp_path: Path) -> None:
-    """fp16: one rank's shard overflows, all skip the update and halve."""
+    """In fp16, one rank's shard overflows; all ranks skip the update and halve
+    the scale."""
     given = {"run_dir": tmp_path, "dataset": "toy", "precision": "fp16"}
     given |= {"micro_batch_size": 8}
     first, second = ranks.run_ranks(2, overflowing, given)

@@ -55,8 +55,8 @@ def pack(ids: Ids, lengths: np.ndarray, budget: int) -> list[Ids]:
 
 # --8<-- [end:cut]
 def even(batches: list[Ids], parts: int) -> list[Ids]:
-    """As many batches as are a multiple of `parts`: those of most samples are
-    halved, so that none is dropped and none repeated.
+    """Make the number of batches a multiple of `parts`: those of most samples
+    are halved, so that none is dropped and none repeated.
 
     Raises:
         ValueError: there are fewer samples than such a multiple.
@@ -119,7 +119,7 @@ class TokenBatches:
         self.order = GlobalOrder(len(lengths), seed)
 
     def plan(self, number: int) -> list[list[Ids]]:
-        """The steps of a window, which any process can compute by itself."""
+        """Plan the steps of a window, which any process can compute alone."""
         first = number * self.window
         ids = self.order(np.arange(first, first + self.window))
         ids = ids[
@@ -147,7 +147,8 @@ class TokenBatches:
 
 
 def share(step: Step, rank: int, world: int) -> list[Ids]:
-    """This rank's micro-batches of a step: as many as every other rank's.
+    """Return this rank's micro-batches of a step: as many as every other
+    rank's.
 
     Raises:
         ValueError: the ranks do not divide the step.
@@ -210,8 +211,8 @@ def attends(owners: Tensor) -> Tensor:
 
 # --8<-- [end:collate]
 def padding(batches: Sequence[Ids], lengths: np.ndarray, row: int = 0) -> float:
-    """The share of positions that hold no token, where a batch is as wide as
-    its longest, or is a `row` of so many positions."""
+    """Return the share of positions that hold no token, where a batch is as
+    wide as its longest sequence, or is a `row` of so many positions."""
     held = sum(int(lengths[one].sum()) for one in batches)
     wide = sum(row or len(one) * int(lengths[one].max()) for one in batches)
     return 1 - held / wide

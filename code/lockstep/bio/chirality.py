@@ -67,7 +67,7 @@ def handedness(molecule: Chem.Mol, positions: Tensor) -> list[tuple[int, str]]:
 
 
 def made(kind: Callable[[], nn.Module]) -> nn.Module:
-    """A layer in 64 bits, the same every time."""
+    """Make a layer in 64 bits, the same every time."""
     torch.manual_seed(0)
     return kind().double()
 
@@ -103,7 +103,8 @@ MODES: dict[str, tuple[torch.dtype, Callable[[], Any]]] = {
 def off(
     layer: nn.Module, mode: str, h: Tensor, x: Tensor, distance: float
 ) -> float:
-    """The rotation's error in one of the MODES, so many Å from the origin."""
+    """Return the rotation's error in one of the MODES, so many Å from the
+    origin."""
     dtype, context = MODES[mode]
     layer = deepcopy(layer).to(dtype)
     with context():
@@ -145,7 +146,7 @@ def census(given: Assays) -> dict[str, int]:
 
 # --8<-- [end:census]
 def mirrored(smiles: str) -> str:
-    """The mirror image, canonical."""
+    """Return the mirror image, canonical."""
     molecule = Chem.MolFromSmiles(smiles)
     for one in molecule.GetAtoms():
         one.InvertChirality()
@@ -153,7 +154,7 @@ def mirrored(smiles: str) -> str:
 
 
 def shown(error: float) -> str:
-    """Rounding depends on the machine: how much of it there is, does not."""
+    """Format an error by its size only: rounding depends on the machine."""
     for least in (1e-12, 1e-6):
         if error < least:
             return f"{f'<{least:.0e}':>8}"
@@ -161,7 +162,7 @@ def shown(error: float) -> str:
 
 
 def main() -> None:
-    """What each test says of each layer."""
+    """Print each test's result for each layer."""
     torch.set_num_threads(1)  # many small products
     molecule = conformer(IBUPROFEN)
     h, x = atoms(molecule)

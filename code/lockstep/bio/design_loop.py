@@ -22,7 +22,7 @@ ALPHABET = "ACDEFGHIKLMNPQRSTVWY"
 
 # --8<-- [start:features]
 def consensus(sequences: list[str]) -> str:
-    """The commonest residue of each place: of a set of mutants, the wild type.
+    """Return the commonest residue of each place: for mutants, the wild type.
 
     Raises:
         ValueError: the sequences differ in length.
@@ -39,8 +39,8 @@ def consensus(sequences: list[str]) -> str:
 
 
 def mutations(sequences: list[str], wild: str) -> csr_matrix:
-    """A column for each residue at each place, [variants, places × 20]; 1 where
-    it differs from the wild type, which is a row of zeros.
+    """Return a column for each residue at each place, [variants, places × 20];
+    1 where it differs from the wild type, which is a row of zeros.
 
     Raises:
         ValueError: a residue is none of the twenty.
@@ -183,7 +183,7 @@ class Loop:
         assay: Assay | None = None,
         seed: int = 0,
     ) -> list[Round]:
-        """A campaign on a pool with features [n, f] and true values [n].
+        """Run a campaign on a pool with features [n, f] and true values [n].
 
         Raises:
             KeyError: there is no such arm.

@@ -14,7 +14,7 @@ def best(
     count: int,
     group: dist.ProcessGroup | None = None,
 ) -> Tensor:
-    """The ids of the highest scores on all ranks, best first, [count].
+    """Return the ids of the highest scores on all ranks, best first, [count].
 
     Each rank sends its own `count` best, since all of the best may lie on one.
     Of equal scores the lower id wins, so that the plate does not depend on how

@@ -91,7 +91,7 @@ class Forces(nn.Module):
         )
 
     def forward(self, conformers: Sequence[Conformer]) -> Tensor:
-        """Of all atoms of all molecules, kcal/mol/Å: float32 [atoms, 3]."""
+        """Return all atoms' forces in kcal/mol/Å: float32 [atoms, 3]."""
         batch = union([one.graph for one in conformers])
         places = torch.cat([one.places for one in conformers])
         places = places.requires_grad_()
@@ -123,7 +123,7 @@ Loss = Callable[[Tensor], Tensor]
 
 
 def gradient(conformers: Sequence[Conformer], loss: Loss) -> Tensor:
-    """Of all parameters after one step on this rank's molecules: [params]."""
+    """Return all parameters' gradient on this rank's molecules: [params]."""
     torch.manual_seed(0)
     network: nn.Module = Forces()
     if dist.is_initialized():
@@ -138,7 +138,7 @@ def gradient(conformers: Sequence[Conformer], loss: Loss) -> Tensor:
 
 
 def on_rank(shares: Sequence[Sequence[Conformer]]) -> dict[str, Tensor]:
-    """This rank's gradients, by loss, on its own share."""
+    """Return this rank's gradients, by loss, on its own share."""
     mine = shares[dist.get_rank()]
     return {one.__name__: gradient(mine, one) for one in LOSSES}
 
@@ -156,7 +156,7 @@ def deals(
 
 
 def off(found: Tensor, right: Tensor) -> float:
-    """The relative error of a gradient."""
+    """Return the relative error of a gradient."""
     return float((found - right).norm() / right.norm())
 
 

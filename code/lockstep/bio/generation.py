@@ -39,8 +39,8 @@ class Chain:
 
     # --8<-- [start:draw]
     def draw(self, seed: int, number: int, most: int = 200) -> str:
-        """The molecule of that number, a function of both alone: whichever rank
-        asks for it, and after whatever."""
+        """Draw the molecule of that number, a function of seed and number
+        alone, whichever rank asks for it and when."""
         rng = np.random.default_rng([seed, number])
         text = START * self.order
         while len(text) < self.order + most:
@@ -96,7 +96,7 @@ def counts(
 def met(
     names: Iterable[str], group: dist.ProcessGroup | None = None
 ) -> set[bytes]:
-    """The distinct digests, of all ranks' names, that belong to this rank."""
+    """Return the distinct digests of all ranks' names that this rank keeps."""
     world = dist.get_world_size(group)
     parts: list[list[bytes]] = [[] for _ in range(world)]
     for digest in {_digest(name) for name in names}:
@@ -116,7 +116,7 @@ def _digest(name: str) -> bytes:
 def _exchanged(
     parts: Sequence[bytes], group: dist.ProcessGroup | None
 ) -> bytes:
-    """What all ranks have for this one, in their order."""
+    """Return what all ranks have for this rank, in their order."""
     sizes = torch.tensor([len(part) for part in parts])
     coming = torch.empty_like(sizes)
     dist.all_to_all_single(coming, sizes, group=group)

@@ -20,8 +20,8 @@ KEPT = 50  # genes
 
 
 def by_label(counts: sparse.csr_array, labels: np.ndarray) -> np.ndarray:
-    """The genes whose means differ most between two labels, in units of their
-    standard error: int64 [KEPT]."""
+    """Return the genes whose means differ most between two labels, in units of
+    their standard error: int64 [KEPT]."""
     values = counts.astype(np.float64)  # squares of counts overflow
     sides = [values[labels == value] for value in (False, True)]
     means = [side.mean(axis=0) for side in sides]
@@ -36,8 +36,8 @@ def by_label(counts: sparse.csr_array, labels: np.ndarray) -> np.ndarray:
 
 # --8<-- [start:variable]
 def moments(counts: sparse.csr_array) -> np.ndarray:
-    """Sums from which variances follow, float64 [2, genes]; over all ranks, if
-    there are several. Zeros are not touched."""
+    """Return sums from which variances follow, float64 [2, genes]; over all
+    ranks, if there are several. Zeros are not touched."""
     values = counts.astype(np.float64)
     sums = np.stack([values.sum(axis=0), values.multiply(values).sum(axis=0)])
     if dist.is_initialized():
@@ -46,8 +46,8 @@ def moments(counts: sparse.csr_array) -> np.ndarray:
 
 
 def variable(sums: np.ndarray, rows: int) -> np.ndarray:
-    """The genes with the largest variance over mean in `rows` rows, those that
-    nobody has left out: int64 [KEPT]."""
+    """Return the genes with the largest variance over mean in `rows` rows,
+    unless they were left out: int64 [KEPT]."""
     mean, square = sums / rows
     return top((square - mean**2) / np.where(mean > 0, mean, np.inf))
 

@@ -93,7 +93,7 @@ class Anchored(EGNN):
         self.leak = leak
 
     def messages(self, h: Tensor, squared: Tensor, x: Tensor) -> Tensor:
-        """As an EGNN's, of a distance that is off."""
+        """Return an EGNN's messages for a distance that is off."""
         return super().messages(
             h, squared + self.leak * x.square().sum(-1)[:, None], x
         )
@@ -109,8 +109,8 @@ def equivariance_error(
     trials: int = 4,
     seed: int = 0,
 ) -> dict[str, float]:
-    """By transformation, the largest difference to what the layer should have
-    made, over the largest thing that it made.
+    """Return, by transformation, the largest difference to what the layer
+    should have made, over the largest thing that it made.
 
     What it made is its features, and what it adds to positions: a position as
     such would hide an error in it. Each trial also moves the molecule away from
@@ -147,8 +147,8 @@ def equivariance_error(
 
 
 def changes(layer: Layer, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The features that a layer makes and what it adds to positions, both in 64
-    bits."""
+    """Return the features that a layer makes and what it adds to positions,
+    both in 64 bits."""
     with torch.no_grad():
         features, positions = layer(h, x)
     return features.double(), positions.double() - x.double()
@@ -157,8 +157,8 @@ def changes(layer: Layer, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 # --8<-- [end:check]
 # --8<-- [start:rotations]
 def rotations(seed: int, epoch: int, ids: np.ndarray) -> Tensor:
-    """(samples, 3, 3): for each sample a rotation, uniformly drawn, as a
-    function of (seed, epoch, id) alone. Its determinant is 1: no mirror.
+    """Draw a uniform rotation for each sample, (samples, 3, 3), as a function
+    of (seed, epoch, id) alone. Its determinant is 1: no mirror.
 
     From a uniform unit quaternion (Shoemake 1992).
     """
@@ -208,8 +208,8 @@ class TF32(TorchDispatchMode):
 
 
 def ten_bits(x: Tensor) -> Tensor:
-    """Rounded to the nearest float32 whose last 13 bits are zero; of another
-    dtype as it is."""
+    """Round to the nearest float32 whose last 13 bits are zero; return other
+    dtypes unchanged."""
     if x.dtype != torch.float32:
         return x
     bits = x.contiguous().view(torch.int32)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 # --8<-- [start:counts]
 def everywhere(count: Tensor | int, device: torch.device | str) -> Tensor:
-    """The sum of `count` over all ranks, float64; every rank has to call."""
+    """Return the sum of `count` over all ranks, float64; every rank has to
+    call."""
     total = torch.as_tensor(count, dtype=torch.float64, device=device)
     total = total.clone()  # what is counted here stays as it is
     if dist.is_initialized():
@@ -18,7 +19,7 @@ def everywhere(count: Tensor | int, device: torch.device | str) -> Tensor:
 
 
 def part_of_mean(total: Tensor, count: Tensor | int) -> Tensor:
-    """This rank's part of the mean over all ranks' elements.
+    """Return this rank's part of the mean over all ranks' elements.
 
     Args:
         total: sum of the losses here; 0, with its graph, where there are none.

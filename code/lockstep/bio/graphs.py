@@ -41,7 +41,7 @@ Batcher = Callable[[Sequence[Graph]], Batch]
 
 
 def graph(smiles: str) -> Graph:
-    """The heavy atoms of a molecule, as its SMILES is written.
+    """Return the heavy atoms of a molecule, in the order of its SMILES.
 
     Raises:
         ValueError: RDKit refuses it.
@@ -52,7 +52,7 @@ def graph(smiles: str) -> Graph:
 
 
 def drawn(molecule: Any) -> Graph:
-    """The graph of RDKit's molecule, its atoms in RDKit's order."""
+    """Return the graph of RDKit's molecule, its atoms in RDKit's order."""
     atoms = [
         [
             atom.GetAtomicNum(),
@@ -73,7 +73,8 @@ def drawn(molecule: Any) -> Graph:
 
 # --8<-- [start:union]
 def union(graphs: Sequence[Graph]) -> Batch:
-    """A bond's atoms move on by all atoms of the molecules before."""
+    """Join graphs into a batch: a bond's atoms are counted after all earlier
+    atoms."""
     counts = torch.tensor([len(one.atoms) for one in graphs])
     offsets = counts.cumsum(0) - counts
     return Batch(

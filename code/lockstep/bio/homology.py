@@ -38,7 +38,7 @@ def scores(queries: Sequence[str], targets: Sequence[str]) -> np.ndarray:
 
 
 def _block(sequences: Sequence[str]) -> Any:
-    """The sequences as pyhmmer takes them, each named by its place."""
+    """Return the sequences as pyhmmer takes them, each named by its place."""
     from pyhmmer.easel import Alphabet, DigitalSequenceBlock, TextSequence
 
     amino = Alphabet.amino()
@@ -50,8 +50,8 @@ def _block(sequences: Sequence[str]) -> Any:
 
 
 def related(sequences: Sequence[str], least: float = 5.0) -> list[str]:
-    """The family of each: its first member in the alphabet names it. Relatives
-    of relatives are one family, so no homolog is left outside."""
+    """Return each sequence's family, named by the member that sorts first.
+    Relatives of relatives are one family, so no homolog is left outside."""
     near = scores(sequences, sequences) >= least
     _, of = connected_components(near, directed=False)
     names: dict[int, str] = {}

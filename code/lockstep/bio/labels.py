@@ -14,7 +14,7 @@ from .global_mean import part_of_mean
 def masked_loss(
     predicted: Tensor, values: Tensor, weights: Tensor | None = None
 ) -> Tensor:
-    """This rank's part of the mean squared error over all ranks' labels.
+    """Return this rank's part of the mean squared error over all ranks' labels.
 
     Without weights every label counts alike, so an assay counts by its size.
     With `task_weights`, every assay counts alike. Zero on a rank that has no
@@ -95,7 +95,7 @@ class AssayHeads(nn.Module):
 
 
 def in_use(values: Tensor) -> list[int]:
-    """The tasks that have a label among float [molecules, tasks]."""
+    """Return the tasks that have a label among float [molecules, tasks]."""
     return (~values.isnan()).any(0).nonzero().flatten().tolist()
 
 

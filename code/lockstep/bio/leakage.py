@@ -60,7 +60,7 @@ class Audit:
     nearest: np.ndarray  # float32 [test molecules], Tanimoto to training
 
     def share(self, least: float = NEAR) -> float:
-        """The share of test molecules with such a neighbor in training."""
+        """Return the share of test molecules with a near neighbor in train."""
         return float((self.nearest >= least).mean())
 
 
@@ -126,7 +126,7 @@ def table(audits: dict[str, Audit]) -> str:
 
 
 def smiles_of(path: Path, named: str | None = None) -> list[str]:
-    """The SMILES of a file.
+    """Read the SMILES of a file.
 
     A table begins with a header; its column is the one that is named, or the
     only one with "smiles" in its name. A number counts the columns of a table
@@ -161,7 +161,7 @@ def smiles_of(path: Path, named: str | None = None) -> list[str]:
 
 
 def broken(found: Audit, same: int, near: Sequence[str]) -> list[str]:
-    """The thresholds that a split breaks, each in a line.
+    """Return the thresholds that a split breaks, each in a line.
 
     Raises:
         ValueError: one of `near` is not SIMILARITY=SHARE.

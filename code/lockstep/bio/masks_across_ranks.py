@@ -25,14 +25,14 @@ WAYS = {
 
 @cache
 def proteins() -> list[np.ndarray]:
-    """As ids, those that are long enough."""
+    """Return the proteins that are long enough, as ids."""
     whole = proteome().values()
     return [encode(one) for one in whole if len(one) >= LENGTH]
 
 
 # --8<-- [start:draws]
 def draws(way: str, group: int, rank: int) -> np.ndarray:
-    """What the group's `rank`, 0 or 1, draws for its group's samples."""
+    """Draw the masks of the group's `rank`, 0 or 1, for its group's samples."""
     if way == "sample":
         ids = np.arange(SAMPLES) + group * SAMPLES
         return drawn(SEED, np.zeros_like(ids), ids, LENGTH)
@@ -65,7 +65,7 @@ def found(way: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """A row a way."""
+    """Print a row for each way to draw."""
     rows = {WAYS[way]: found(way) for way in WAYS}
     names = next(iter(rows.values()))
     print(" " * 13 + "".join(f"{name:>8}" for name in names))

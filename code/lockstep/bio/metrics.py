@@ -20,7 +20,7 @@ Scores = np.ndarray  # float [molecules], higher is better
 
 # --8<-- [start:expected]
 def expected_hits(actives: Actives, scores: Scores) -> np.ndarray:
-    """The chance that each place of the ranking holds an active, float64
+    """Return the chance that each place of the ranking holds an active, float64
     [molecules], the best first: within a tie, the share of its actives.
 
     Raises:
@@ -38,7 +38,7 @@ def expected_hits(actives: Actives, scores: Scores) -> np.ndarray:
 
 
 def roc_auc(actives: Actives, scores: Scores) -> float:
-    """The chance that an active is ahead of an inactive; a tie is half."""
+    """Return the chance that an active leads an inactive; a tie is half."""
     hits = expected_hits(actives, scores)
     n, found = len(hits), hits.sum()
     behind = (n - np.arange(1, n + 1)) @ hits - found * (found - 1) / 2
@@ -57,8 +57,8 @@ def bedroc(actives: Actives, scores: Scores, alpha: float = 20.0) -> float:
 
 
 def enrichment(actives: Actives, scores: Scores, fraction: float) -> float:
-    """The actives among the first ceil(fraction · n), over those expected of a
-    random order; at most 1 / fraction."""
+    """Divide the actives among the first ceil(fraction · n) by those expected
+    in a random order; at most 1 / fraction."""
     hits = expected_hits(actives, scores)
     if not 0 < fraction <= 1:
         raise ValueError(f"{fraction=} is not in (0, 1]")
@@ -124,8 +124,8 @@ def _all_rows(rows: np.ndarray) -> np.ndarray:
 # --8<-- [end:gather]
 # --8<-- [start:bootstrap]
 def draws(actives: Actives, times: int, seed: int) -> Iterator[np.ndarray]:
-    """Samples drawn with replacement, int64 [molecules] each: as many actives
-    as there are, so that every draw has a ranking to score."""
+    """Draw samples with replacement, int64 [molecules] each: as many actives as
+    there are, so that every draw has a ranking to score."""
     rng = np.random.default_rng(seed)
     classes = [np.flatnonzero(actives), np.flatnonzero(~actives)]
     for _ in range(times):
@@ -141,7 +141,8 @@ def interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """The middle `level` of the metric over draws (the percentile bootstrap).
+    """Return the middle `level` of the metric over draws (percentile
+    bootstrap).
 
     To compare two models, take the interval of their difference over the same
     draws: two intervals that overlap do not say that models are equal.

@@ -28,7 +28,7 @@ BLOCK = 1024  # rows of a similarity matrix that are unpacked at a time
 
 # --8<-- [start:parse]
 def parse(smiles: str) -> Chem.Mol:
-    """The molecule of a SMILES.
+    """Parse the molecule of a SMILES.
 
     Raises:
         ValueError: RDKit refuses it, or it has no atom.
@@ -65,7 +65,7 @@ def read(smiles: Iterable[str]) -> Read:
 
 # --8<-- [end:parse]
 def column(lines: Iterable[str]) -> Iterator[str]:
-    """The SMILES of a file: of each line what is before a blank or a comma."""
+    """Yield each line's SMILES, the text before a blank or a comma."""
     return (re.split(r"[\s,]", line, maxsplit=1)[0] for line in lines)
 
 
@@ -119,8 +119,8 @@ def _parents(smiles: str) -> str:
 
 
 def stripped(parts: Sequence[Chem.Mol]) -> Sequence[Chem.Mol]:
-    """The parts without counterions: first without those that have no carbon,
-    then without the organic ones, as long as a part is left."""
+    """Remove counterions: first parts without carbon, then the organic ones, as
+    long as a part is left."""
     for goes in (_is_inorganic, is_counterion):
         parts = [one for one in parts if not goes(one)] or parts
     return parts
@@ -139,7 +139,7 @@ def is_counterion(part: Chem.Mol) -> bool:
 
 @cache
 def _counterions() -> dict[tuple[int, int], list[Chem.Mol]]:
-    """By atoms and bonds: a pattern of one size covers a whole part."""
+    """Group patterns by atoms and bonds: one of equal size covers a part."""
     found: dict[tuple[int, int], list[Chem.Mol]] = {}
     for smarts in counterions().values():
         one = Chem.MolFromSmarts(smarts)
@@ -154,8 +154,9 @@ def _tautomers() -> Any:
 
 
 def skeleton(molecule: Chem.Mol) -> str:
-    """What all tautomers of a parent share: its formula, and its atoms joined
-    by bonds of no kind. Fast, so it says for which pairs to ask `tautomer`."""
+    """Return what all tautomers of a parent share: its formula, and its atoms
+    joined by bonds of no kind. It is fast, so it chooses pairs for `tautomer`.
+    """
     whole = Chem.MolFromSmiles(flat(molecule))
     kind = rdMolHash.HashFunction
     return " ".join(
@@ -190,8 +191,8 @@ def tanimoto(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def nearest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The greatest similarity of each row to a row of `b`: float32 [len(a)].
-    Memory doesn't grow with the product of the two."""
+    """Return the greatest similarity of each row to a row of `b`: float32
+    [len(a)]. Memory doesn't grow with the product of the two."""
     found = np.zeros(len(a), "f4")
     for start in range(0, len(b), BLOCK):
         part = b[start : start + BLOCK]

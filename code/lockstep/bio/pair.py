@@ -41,7 +41,7 @@ class Layout:
         return b
 
     def turned(self, z: Tensor) -> tuple[Tensor, "Layout"]:
-        """The transpose, and how ranks share it."""
+        """Return the transpose, and how ranks share it."""
         return z.transpose(0, 1), self
 
 
@@ -63,7 +63,7 @@ class TriangleMultiplication(nn.Module):
         self.gate, self.out = linear(), linear()
 
     def forward(self, z: Tensor, layout: Layout = ALONE) -> Tensor:
-        """The update of z, of z's shape."""
+        """Return the update of z, of z's shape."""
         z = self.norm(z)
         a = self.gate_a(z).sigmoid() * self.a(z)
         b = self.gate_b(z).sigmoid() * self.b(z)
@@ -81,7 +81,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 def in_chunks(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor, rows: int = 16
 ) -> Tensor:
-    """The same, so many rows at a time, each computed again for backward."""
+    """Attend to so many rows at a time, each computed again for backward."""
     parts = zip(q.split(rows), k.split(rows), v.split(rows), strict=True)
     return torch.cat([again(attend, *part, bias) for part in parts])
 
@@ -95,9 +95,10 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 
 
 def sdpa_detached(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """The CPU's flash kernel, which adds a mask and has no gradient for it. By
-    its own name, since tensors without memory would get another. The mask is
-    not expanded to all rows: the kernel would copy it, which is the cube."""
+    """Call the CPU's flash kernel, which adds a mask and has no gradient for
+    it. Call it by name, since tensors without memory would get a different
+    kernel. The mask is not expanded to all rows: the kernel would copy it,
+    which is the cube."""
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     mask = bias.detach()[None]
     return kernel(q, k, v, attn_mask=mask, scale=1.0)[0]
@@ -134,7 +135,7 @@ class TriangleAttention(nn.Module):
         self.out = nn.Linear(wide, channels, bias)
 
     def forward(self, z: Tensor, layout: Layout = ALONE) -> Tensor:
-        """The update of z, of z's shape."""
+        """Return the update of z, of z's shape."""
         z = self.norm(z)
         q, k, v = (layer(z) for layer in (self.q, self.k, self.v))
         q, k, v = (
@@ -165,7 +166,7 @@ class Transition(nn.Module):
         self.down = nn.Linear(wide, channels, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The update of x, of x's shape."""
+        """Return the update of x, of x's shape."""
         x = self.norm(x)
         if self.gate is None:
             return self.down(F.relu(self.up(x)))
@@ -218,8 +219,8 @@ WAYS: dict[str, tuple[Attend, str]] = {
 
 
 def of_layer(layer: nn.Module, residues: int, channels: int = 128) -> Counted:
-    """What one update keeps, and its peak, in 16 bits. The layer is on the
-    device of tensors without memory, and so is z."""
+    """Count what one update keeps, and its peak, in 16 bits. The layer is on
+    the device of tensors without memory, and so is z."""
     layer = layer.to(torch.bfloat16)
     size = residues, residues, channels
     with torch.device("meta"):
@@ -228,7 +229,7 @@ def of_layer(layer: nn.Module, residues: int, channels: int = 128) -> Counted:
 
 
 def planned(residues: int, **given: Any) -> dict[str, Any]:
-    """The planner's figures for one block of AlphaFold 2's shape."""
+    """Return the planner's figures for one block of AlphaFold 2's shape."""
     asked: dict[str, Any] = TRUNK | {"pair_bias": 1, "recompute": "none"}
     asked |= {"rows": 1, "columns": 1, "bytes_activation": 2}
     return pair(asked | {"attention": "scores", "residues": residues} | given)

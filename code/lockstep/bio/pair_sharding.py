@@ -43,7 +43,7 @@ def share(residues: int, ranks: int) -> int:
 
 # --8<-- [start:gather]
 def joined_up(x: Tensor, group: Group) -> Tensor:
-    """What all ranks have, along the first dimension."""
+    """Join what all ranks have, along the first dimension."""
     whole = x.new_empty(place(group)[1] * x.shape[0], *x.shape[1:])
     all_gather(whole, x.contiguous(), group=group)
     return whole
@@ -67,18 +67,18 @@ class Moved(torch.autograd.Function):
         back: Callable[[Tensor, Group], Tensor],
         group: Group,
     ) -> Tensor:
-        """Applied by `gather` and `scatter` alone."""
+        """Communicate `there`, and `back` for the gradient."""
         ctx.back, ctx.group = back, group
         return there(x, group)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        """Of x."""
+        """Return the gradient of x."""
         return ctx.back(grad, ctx.group), None, None, None
 
 
 def gather(x: Tensor, dim: int, group: Group) -> Tensor:
-    """What all ranks have, along `dim`; gradients are summed and split."""
+    """Gather all ranks' parts along `dim`; gradients are summed and split."""
     moved = Moved.apply(x.movedim(dim, 0), joined_up, summed_up, group)
     return moved.movedim(0, dim)
 
@@ -110,7 +110,7 @@ class Rows(Layout):
         return trade(z, 1, 0, self.group).transpose(0, 1), self
 
     def part(self, z: Tensor) -> Tensor:
-        """This rank's, of a whole z."""
+        """Return this rank's part of a whole z."""
         rank, ranks = place(self.group)
         return z.split(share(len(z), ranks))[rank]
 
@@ -148,7 +148,7 @@ class Tiles(Layout):
         return z.transpose(0, 1), Tiles(self.across, self.down)
 
     def part(self, z: Tensor) -> Tensor:
-        """This rank's, of a whole z."""
+        """Return this rank's part of a whole z."""
         for dim, group in enumerate((self.down, self.across)):
             rank, ranks = place(group)
             z = z.split(share(z.shape[dim], ranks), dim)[rank]
@@ -157,7 +157,7 @@ class Tiles(Layout):
 
 # --8<-- [end:tiles]
 def tiles(mesh: DeviceMesh) -> Tiles:
-    """By a mesh of two dimensions: rows, columns."""
+    """Return the tiles of a mesh of two dimensions: rows, columns."""
     return Tiles(mesh.get_group(0), mesh.get_group(1))
 
 
@@ -191,7 +191,7 @@ def saved(module: nn.Module, forward: Callable[[], Tensor]) -> int:
 
 
 def both_passes(block: PairBlock, layout: Layout, mine: Tensor) -> Seen:
-    """Of the sum of what a block makes of this rank's part of z."""
+    """Return the gradient of the sum of a block's output on this rank's z."""
     mine.requires_grad_()
     kept = saved(block, lambda: block(mine * 1, layout))
     with Traffic() as traffic:

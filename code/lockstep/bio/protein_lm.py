@@ -84,7 +84,7 @@ def whole(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
 
 
 def attention(name: str, at: Place) -> Attend:
-    """Of every residue to every other: ring, ulysses or whole."""
+    """Attend from every residue to every other: ring, ulysses or whole."""
     if name == "whole":
         return whole
     kinds = {"ring": ring_attention, "ulysses": ulysses_attention}
@@ -102,7 +102,7 @@ def rotary(positions: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def turned(x: Tensor, by: tuple[Tensor, Tensor]) -> Tensor:
-    """Queries or keys [..., positions, dim], rotated."""
+    """Rotate queries or keys [..., positions, dim]."""
     left, right = x.chunk(2, -1)
     cos, sin = (one.to(x.dtype) for one in by)
     return x * cos + torch.cat((-right, left), -1) * sin
@@ -131,7 +131,7 @@ class Block(nn.Module):
         by: tuple[Tensor, Tensor],
         kept: Tensor | None,
     ) -> Tensor:
-        """[samples, positions, hidden], as `x`."""
+        """Return [samples, positions, hidden], the shape of `x`."""
         q, k, v = (
             one.unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for one in self.qkv(self.before(x)).chunk(3, -1)
@@ -160,7 +160,7 @@ class ProteinLM(nn.Module):
     def forward(
         self, tokens: Tensor, positions: Tensor, kept: Tensor | None = None
     ) -> Tensor:
-        """[samples * positions, 20]: flat, since FSDP2 warns of views.
+        """Return [samples * positions, 20]: flat, since FSDP2 warns of views.
 
         Args:
             tokens: int64 [samples, positions], this rank's.
@@ -178,8 +178,8 @@ class ProteinLM(nn.Module):
 def dropped(
     s: Settings, ids: np.ndarray, epochs: np.ndarray, positions: Tensor
 ) -> Tensor | None:
-    """What dropout multiplies by, [layers, samples, positions, hidden]: for
-    these positions the same whichever rank has them. None without dropout."""
+    """Return dropout's factors, [layers, samples, positions, hidden]: equal for
+    these positions on whichever rank. None without dropout."""
     if not s.dropout:
         return None
     here = positions.numpy()
@@ -209,7 +209,7 @@ class Batch(NamedTuple):
 
 # --8<-- [start:batches]
 def mine(s: Settings, at: Place) -> slice:
-    """The positions of a crop that lie on this rank.
+    """Return the positions of a crop that this rank holds.
 
     Raises:
         ValueError: ranks do not divide the crop or the batch.
@@ -226,7 +226,7 @@ def mine(s: Settings, at: Place) -> slice:
 def batches(
     proteins: list[np.ndarray], s: Settings, at: Place, step: int = 0
 ) -> Iterator[Batch]:
-    """This rank's, from `step` on, without an end."""
+    """Yield this rank's batches from `step` on, without an end."""
     order, here = GlobalOrder(len(proteins), s.seed), mine(s, at)
     positions = torch.arange(s.length)[here]
     while True:
@@ -247,7 +247,7 @@ def batches(
 # --8<-- [end:batches]
 # --8<-- [start:step]
 def loss_of(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Summed over this rank's masked residues, and how many those are."""
+    """Sum the loss over this rank's masked residues, and count those."""
     logits = model(batch.inputs, batch.positions, batch.kept)
     labels = batch.labels.flatten()
     total = F.cross_entropy(
@@ -259,7 +259,7 @@ def loss_of(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 def train_step(
     model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch
 ) -> float:
-    """The mean loss over all ranks' masked residues, before the update."""
+    """Update; return the earlier mean loss over all ranks' masked residues."""
     total, count = loss_of(model, batch)
     part_of_mean(total, count).backward()
     optimizer.step()
@@ -278,7 +278,7 @@ def train(
     after: Callable[[int, float, nn.Module], None] | None = None,
     source: Iterator[Batch] | None = None,
 ) -> nn.Module:
-    """The trained model, as the strategy has it.
+    """Return the trained model, as the strategy has it.
 
     Args:
         strategy: wraps the model for more than one rank.
@@ -320,7 +320,7 @@ def held(
     s: Settings,
     rounds: int = 1,
 ) -> Held:
-    """By masks of as many epochs, on one rank, without dropout.
+    """Score by masks of as many epochs, on one rank, without dropout.
 
     Args:
         score: logits of inputs at positions, as a model's.
@@ -344,7 +344,8 @@ def held(
 
 
 def unigram(proteins: list[np.ndarray]) -> Callable[[Tensor, Tensor], Tensor]:
-    """A score that knows how often each residue occurs, and nothing else."""
+    """Return a score that knows how often each residue occurs, and nothing
+    else."""
     counts = np.bincount(np.concatenate(proteins), minlength=MASK)
     logits = torch.from_numpy(counts / counts.sum()).log()
     return lambda inputs, _: logits.expand(inputs.numel(), MASK)

@@ -62,7 +62,7 @@ def trained_elsewhere(rank0: list[int], rank1: list[int]) -> int:
 
 
 def main() -> None:
-    """What two ranks hold out. With `-`: this process's rows, as JSON."""
+    """Print what two ranks hold out. With `-`: this process's rows, as JSON."""
     if sys.argv[1:] == ["-"]:
         groups = json.load(sys.stdin)
         json.dump(

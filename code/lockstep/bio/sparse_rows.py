@@ -90,7 +90,7 @@ class Rows(Dataset[Batch]):
         return int(self.ends[-1])
 
     def shard(self, number: int) -> list[np.ndarray]:
-        """Data, indices and ends of rows of one shard, mapped."""
+        """Map the data, indices and ends of rows of one shard."""
         if number not in self.opened:
             stem = self.folder / f"{number:05d}"
             self.opened[number] = [
@@ -114,8 +114,8 @@ class Rows(Dataset[Batch]):
 
 # --8<-- [end:rows]
 def synthetic(cells: int, genes: int, seed: int) -> sparse.csr_array:
-    """Counts without any structure: each gene's mean and spread drawn at
-    random (a negative binomial), each cell independent of all others."""
+    """Draw counts without any structure: each gene's mean and spread at random
+    (a negative binomial), each cell independent of all others."""
     rng = np.random.default_rng(seed)
     mean = rng.lognormal(-4, 1.5, genes)
     rate = rng.gamma(0.5, 2 * mean, (cells, genes))
@@ -132,7 +132,7 @@ def peak(work: Any, *args: Any) -> int:
 
 
 def main() -> None:
-    """What a batch costs, and what goes to a worker that is not forked."""
+    """Print what a batch costs, and what a worker that isn't forked gets."""
     with tempfile.TemporaryDirectory() as folder:
         blocks = [synthetic(1024, 4000, seed) for seed in range(4)]
         write(Path(folder), blocks)

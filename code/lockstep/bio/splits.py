@@ -42,7 +42,8 @@ def side(
     shares: Mapping[str, float] = SHARES,
     pinned: Mapping[str, str] = {},
 ) -> str:
-    """The part of a group. One that is pinned lies where it is told to."""
+    """Return the part of a group. A pinned group is in the part that it is
+    pinned to."""
     if group in pinned:
         return pinned[group]
     end, at = 0.0, fraction(group, seed)
@@ -87,7 +88,8 @@ def split(
 
 # --8<-- [start:groups]
 def by_molecule(smiles: Sequence[str]) -> list[str]:
-    """A random split's groups: salts, charges and stereoisomers together."""
+    """Return a random split's groups: salts, charges and stereoisomers
+    together."""
     return [flat(parse(one)) for one in smiles]
 
 
@@ -110,8 +112,8 @@ class Centers:
     cluster: Cluster
 
     def groups(self, items: Sequence[str]) -> list[str]:
-        """The nearest center of each item, in the oldest version that has a
-        near one. So what is appended moves no item.
+        """Return the nearest center of each item, in the oldest version that
+        has a near one. So appended items move no earlier item.
 
         Raises:
             ValueError: an item is near no center.
@@ -192,9 +194,9 @@ def by_component(smiles: Sequence[str], least: float = 0.6) -> list[str]:
 
 
 def families(sequences: Sequence[str], least: float = 5.0) -> Centers:
-    """Representatives of protein families, the longest first: what a profile
-    search finds with one, at an E-value of 10^-least or below, is its family.
-    """
+    """Return representatives of protein families, the longest first: what a
+    profile search finds with one, at an E-value of 10^-least or below, is its
+    family."""
     cluster = partial(_longest_first, least=least)
     return Centers((), least, scores, cluster).extended(sequences)
 

@@ -48,7 +48,7 @@ def encode(sequence: str) -> np.ndarray:
 def drawn(
     seed: int, epochs: np.ndarray, ids: np.ndarray, length: int
 ) -> np.ndarray:
-    """What crops and masks are made of, float64 [samples, 1 + 3 length] in
+    """Draw the numbers for crops and masks, float64 [samples, 1 + 3 length] in
     [0, 1): the same on every rank that has these samples."""
     return uniform(seed, epochs, ids, 1 + 3 * length)
 
@@ -65,7 +65,7 @@ def starts(
 def masked(
     proteins: Sequence[np.ndarray], draws: np.ndarray, length: int
 ) -> Masked:
-    """A crop of `length` residues of each protein, masked as BERT's."""
+    """Crop each protein to `length` residues, and mask it as BERT does."""
     rows = zip(proteins, starts(proteins, draws, length), strict=True)
     tokens = np.stack([one[at : at + length] for one, at in rows])
     tokens = tokens.astype(np.int64)

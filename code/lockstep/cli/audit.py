@@ -16,7 +16,7 @@ def audit(run: tyro.conf.Positional[Path], json: bool = False) -> int:
 
     Args:
         run: Run directory, as given to --run-dir.
-        json: Print the report as JSON.
+        json: Report as JSON.
     """
     from lockstep.trainer.extensions.audit import NoRunError
     from lockstep.trainer.extensions.audit import audit as prove

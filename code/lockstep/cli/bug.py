@@ -20,7 +20,7 @@ def listed(json: bool = False) -> int:
     """List all bugs by their symptoms.
 
     Args:
-        json: Print JSON.
+        json: JSON instead of text.
     """
     found = [
         {"bug": number, "title": bug.title} for number, bug in bugs().items()
@@ -87,7 +87,7 @@ def check(
         number: Bug number, as in `lockstep bug list`.
         file: Your answer.py, next to your fixed trainer.py, or their folder.
         hints: Hints that you used; each costs 5 points.
-        json: Print JSON.
+        json: JSON instead of text.
     """
     bug = named(number)
     if not 0 <= hints <= len(bug.constant("HINTS")):

@@ -26,7 +26,7 @@ def listed(json: bool = False) -> int:
     """List all drills.
 
     Args:
-        json: Print JSON.
+        json: JSON instead of text.
     """
     found = [
         {"drill": number, "title": one.title, "minutes": one.minutes}
@@ -64,8 +64,8 @@ def check(
     Args:
         number: Drill number, as in `lockstep drill list`.
         file: Your file, or its folder. The default is the current folder.
-        json: Print JSON.
-        answers: Show the strong answers even without full marks.
+        json: JSON instead of text.
+        answers: Strong answers even without full marks.
     """
     drill = named(number)
     if file is None or file.is_dir():

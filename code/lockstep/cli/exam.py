@@ -47,7 +47,7 @@ def exam(
         limit: Seconds that each launch may take.
         folder: Folder for the runs. An earlier exam's folder is cleared. Run
             directories of failed questions stay there.
-        json: Print the results as JSON.
+        json: Results as JSON.
         html: File for an HTML report.
         badge: File for an SVG badge.
     """

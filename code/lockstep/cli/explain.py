@@ -35,7 +35,7 @@ def explain(
 
     Args:
         paths: Files and folders; - is the standard input.
-        json: Print one object, for machines.
+        json: One JSON object instead of text.
         html: File for the verdict as one page.
     """
     from lockstep.explain import catalog, reading, report

@@ -47,7 +47,7 @@ class How:
     seed: int = 0
     """Seed of the first run; the others have the next ones."""
     json: bool = False
-    """Print one object, for machines."""
+    """One JSON object instead of text."""
 
 
 def main(args: list[str]) -> int:

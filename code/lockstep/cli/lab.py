@@ -25,7 +25,7 @@ def listed(json: bool = False) -> int:
     """List all labs.
 
     Args:
-        json: Print JSON.
+        json: JSON instead of text.
     """
     found = [
         {"lab": number, "title": lab.title} for number, lab in labs().items()
@@ -71,7 +71,7 @@ def grade(
     Args:
         number: Lab number, as in `lockstep lab list`.
         file: Your file, or its folder.
-        json: Print JSON.
+        json: JSON instead of text.
     """
     lab = named(number)
     report = exercises.graded(lab, file, own(lab))

@@ -51,9 +51,8 @@ class Choice:
     may_fit: bool = False  # Layouts too whose interval reaches past the memory.
     front: bool = False  # Only layouts that none beats in both time and memory.
     best: Annotated[float, NUMBER] = 10  # Number of layouts, the fastest first.
-    show_rejected: Annotated[bool, tyro.conf.arg(aliases=["--why-not"])] = (
-        False  # Rejected layouts too, each with its reason.
-    )
+    # Rejected layouts too, each with its reason.
+    show_rejected: Annotated[bool, tyro.conf.arg(aliases=["--why-not"])] = False
 
 
 How = Annotated[Output, Unprefixed]
@@ -215,7 +214,7 @@ COMMANDS["search"] = described(
 
 
 def simulating() -> None:
-    """Weeks on a fleet that fails, simulated: `lockstep plan fleet --help`."""
+    """Simulate weeks on a fleet that fails: `lockstep plan fleet --help`."""
 
 
 COMMANDS["fleet"] = simulating

@@ -62,9 +62,9 @@ class Windows:
         return self.n
 
     def __getitem__(self, index: np.ndarray) -> Batch:
-        _, ids = index  # in each epoch the same: nothing here is random
-        # Mapped again each time: a map that is kept would be sent to a worker
-        # as all the bytes that it maps.
+        _, ids = index  # every epoch is the same: nothing is random
+        # Map the file each time: a map that is kept would be copied whole to
+        # each worker.
         tokens = np.memmap(self.path, np.uint8, "r")
         starts = (self.first + ids) * self.length
         rows = tokens[starts[:, None] + np.arange(self.length + 1)]
@@ -84,7 +84,7 @@ class Embed(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[samples, positions, hidden] of uint8 [samples, positions]."""
+        """Embed uint8 [samples, positions] as [samples, positions, hidden]."""
         places = torch.arange(x.shape[1], device=x.device)
         return self.dropout(self.what(x.long()) + self.where(places))
 
@@ -106,7 +106,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[samples, positions, hidden], as `x`."""
+        """Return [samples, positions, hidden], the shape of `x`."""
         q, k, v = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for part in self.qkv(self.before(x)).chunk(3, -1)
@@ -119,7 +119,7 @@ class Block(nn.Module):
 # --8<-- [end:model]
 # --8<-- [start:task]
 def nats(logits: Tensor, y: Tensor) -> Tensor:
-    """The loss a byte of each window, summed over the windows.
+    """Return the loss per byte of each window, summed over the windows.
 
     Args:
         logits: [windows, positions, VOCAB].
@@ -130,14 +130,14 @@ def nats(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def bits(logits: Tensor, y: Tensor) -> Tensor:
-    """The same in bits, as compressors are compared."""
+    """Return `nats` in bits, the unit in which compressors are compared."""
     return nats(logits, y) / np.log(2)
 
 
 def task(
     cfg: TrainConfig, layers: int = 2, heads: int = 4, length: int = 128
 ) -> Task:
-    """The last tenth of the windows is held out.
+    """Make the task: a model, and windows of which the last tenth is held out.
 
     Raises:
         ConfigError: LOCKSTEP_TOKENS does not name a file of tokens.

@@ -18,7 +18,7 @@ LENGTH = 32  # of a window; short, since nothing here depends on it
 
 
 def task(cfg: TrainConfig) -> Task:
-    """As many windows as the exam asks for, and others for another variant.
+    """Make as many windows as the exam asks for, others for each variant.
     It knows them again by a hash, since nothing random changes them."""
     made = gpt.task(cfg, length=LENGTH)
     n = int(os.environ[SAMPLES])
@@ -28,7 +28,7 @@ def task(cfg: TrainConfig) -> Task:
 
 
 def command(launch: Launch) -> list[object]:
-    """The trainer, told where the tokens lie."""
+    """Return the trainer's command, with the tokens in its environment."""
     tokens = launch.run_dir.parent / "tokens.bin"
     gpt.prepare(tokens, [Path(gpt.__file__), Path(__file__)])
     train = launched(launch, "lockstep.examples.gpt_exam:task")

@@ -13,7 +13,7 @@ TRAINER = "-m", "lockstep.trainer"
 def launched(
     launch: Launch, task: str, program: Sequence[object] = TRAINER
 ) -> list[object]:
-    """What the exam asks for, in the trainer's own settings."""
+    """Translate what the exam asks for into the trainer's settings."""
     stop = ["--stop-at-step", launch.stop_at] if launch.stop_at else []
     half = launch.global_batch // launch.ranks // 2 or 1
     return [

@@ -43,7 +43,7 @@ class Training(lightning.LightningModule):
         return {"optimizer": self.optimizer, "lr_scheduler": steps}
 
     def on_fit_start(self) -> None:
-        """The group is there, and so are the optimizers."""
+        """Restore, now that the group and the optimizers exist."""
         s, data = self.s, self.data
         torch.manual_seed(s.seed * 1000 + self.global_rank)
         parts: dict[str, Stateful] = {
@@ -83,7 +83,7 @@ class Training(lightning.LightningModule):
             self.trainer.should_stop = True
 
     def on_train_batch_start(self, batch: Any, index: int) -> int | None:
-        """By now the scheduler has taken its step as well."""
+        """Commit the step, now that the scheduler has stepped, too."""
         if index:
             self.save()
         return -1 if self.leave else None
@@ -100,7 +100,7 @@ class Training(lightning.LightningModule):
 
 
 def train(s: Settings) -> int:
-    """The exit code."""
+    """Train, and return the exit code."""
     # Bucket orders stay as they are where DDP looks for unused parameters.
     strategy = DDPStrategy(
         process_group_backend="gloo", timeout=s.timeout,
@@ -119,7 +119,7 @@ def train(s: Settings) -> int:
 
 # --8<-- [end:loop]
 def main() -> int:
-    """The command line."""
+    """Train as the command line says; return the exit code."""
     return train(read())
 
 

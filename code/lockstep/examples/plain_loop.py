@@ -74,7 +74,7 @@ def train(s: Settings) -> int:
 
 # --8<-- [end:loop]
 def main() -> int:
-    """The command line."""
+    """Train as the command line says; return the exit code."""
     return train(read())
 
 

@@ -54,27 +54,27 @@ class Model(ProteinLM):
     """The encoder where one rank has the whole crop."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        """[samples * positions, 20] of int64 [samples, positions]."""
+        """Return [samples * positions, 20] for int64 [samples, positions]."""
         return super().forward(x, torch.arange(x.shape[1], device=x.device))
 
 
 # --8<-- [start:loss]
 def each(values: Tensor, y: Tensor) -> Tensor:
-    """The mean over a protein's hidden residues, summed over proteins: each
-    counts as one, whatever the draw has hidden of it."""
+    """Average over each protein's hidden residues, and sum over proteins, so
+    that each protein counts once however many residues are hidden."""
     asked = (y != IGNORED).sum(1).clamp(min=1)
     return (values.view(y.shape).sum(1) / asked).sum()
 
 
 def loss(logits: Tensor, y: Tensor) -> Tensor:
-    """Of logits [samples * positions, 20] and labels [samples, positions]."""
+    """Sum for logits [samples * positions, 20], labels [samples, positions]."""
     labels = y.flatten()
     nats = cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
     return each(nats, y)
 
 
 def accuracy(logits: Tensor, y: Tensor) -> Tensor:
-    """Of what is asked for, as `loss`."""
+    """Sum the share of correct answers, as `loss` sums."""
     return each((logits.argmax(1) == y.flatten()).float(), y)
 
 

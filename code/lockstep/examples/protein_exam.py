@@ -39,7 +39,7 @@ class Unnumbered(nn.Module):
 
 
 def task(cfg: TrainConfig) -> Task:
-    """As many proteins as the exam asks for, and others for another variant."""
+    """Return as many proteins as the exam asks for, others for each variant."""
     n, variant = int(os.environ[SAMPLES]), int(os.environ[VARIANT])
     given = [one for one in proteome().values() if len(one) >= LENGTH]
     data = Numbered(given[n * variant :][:n], LENGTH, cfg.seed)
@@ -50,6 +50,6 @@ def task(cfg: TrainConfig) -> Task:
 
 
 def command(launch: Launch) -> list[object]:
-    """The trainer, small."""
+    """Return the command of the trainer with a small model."""
     train = launched(launch, "lockstep.examples.protein_exam:task")
     return [*train, "--hidden-size", 32]

@@ -18,29 +18,29 @@ from lockstep.trainer.checkpoint import weights_sha256
 class Settings:
     """One launch of a run; each field is a flag of the command line."""
 
-    run_dir: Path
-    steps: int = 100
-    stop_at: int = -1  # save after this step, and leave
-    save_every: int = 10
-    batch: int = 16  # samples a step, over all ranks
-    micro_batch: int = -1  # in a forward pass; else a rank's whole share
-    workers: int = 0
-    fp16: bool = False
-    seed: int = 0
-    seconds: float = 60.0  # until ranks that wait are ended
+    run_dir: Path  # Folder of the run
+    steps: int = 100  # Steps of the run
+    stop_at: int = -1  # Last step of this launch, which saves it
+    save_every: int = 10  # Steps between checkpoints
+    batch: int = 16  # Samples per step, over all ranks
+    micro_batch: int = -1  # Samples in a forward pass; -1: a rank's share
+    workers: int = 0  # Loader processes per rank
+    fp16: bool = False  # Autocast to fp16, with a gradient scaler
+    seed: int = 0  # Seed of the run
+    seconds: float = 60.0  # Seconds until the watchdog ends ranks that wait
 
     @property
     def ranks(self) -> int:
-        """As torchrun says."""
+        """Return torchrun's world size."""
         return int(os.environ.get("WORLD_SIZE", "1"))
 
     @property
     def timeout(self) -> timedelta:
-        """Of a collective: longer, so that the watchdog comes first."""
+        """Return a collective's timeout, longer than the watchdog's."""
         return timedelta(seconds=2 * self.seconds)
 
     def cut(self, share: dict[str, Tensor]) -> list[dict[str, Tensor]]:
-        """A rank's share of a step, in micro-batches."""
+        """Divide a rank's share of a step into micro-batches."""
         size = self.micro_batch if self.micro_batch > 0 else self.batch
         parts = {name: rows.split(size) for name, rows in share.items()}
         return [
@@ -49,7 +49,7 @@ class Settings:
         ]
 
     def rate(self, step: int) -> float:
-        """What the learning rate of `step`, from 0, is multiplied with."""
+        """Return the factor of the learning rate at `step`, counted from 0."""
         return min(1.0, (step + 1) / 5) * (1 - step / self.steps)
 
     @property
@@ -63,7 +63,7 @@ class Settings:
 
 
 def about(s: Settings, data: Samples) -> dict[str, Any]:
-    """What must be the same at every launch of a run."""
+    """Return what must be the same at every launch of a run."""
     data_sha256 = weights_sha256({"x": data.x})
     return {"seed": s.seed, "batch": s.batch, "data": data_sha256}
 

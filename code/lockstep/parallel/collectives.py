@@ -16,7 +16,7 @@ reduce_scatter = getattr(
 
 
 def place(group: Group = None) -> tuple[int, int]:
-    """This rank's number in the group, and how many ranks it has."""
+    """Return this rank's number in the group, and the group's size."""
     return dist.get_rank(group), dist.get_world_size(group)
 
 

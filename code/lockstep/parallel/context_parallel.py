@@ -29,7 +29,8 @@ HEADS, SEQUENCE = -3, -2  # of a tensor (…, heads, sequence, head_dim)
 
 # --8<-- [start:zigzag]
 def zigzag_positions(length: int, rank: int, ranks: int) -> Tensor:
-    """The tokens of one rank, when all have the same work under a causal mask.
+    """Return one rank's tokens, so that ranks have equal work under a causal
+    mask.
 
     Of 2 × `ranks` equal chunks, a rank has those that are `rank` from either
     end: an early one, which sees little, and a late one, which sees much.
@@ -225,7 +226,7 @@ class Exchange(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """An exchange is its own transpose."""
+        """Exchange gradients: an exchange is its own transpose."""
         return Exchange.apply(grad.contiguous(), ctx.group), None
 
 

@@ -81,7 +81,7 @@ def fill(params: Iterable[nn.Parameter], limit: float) -> list[Bucket]:
 
 
 def nbytes(bucket: Bucket) -> int:
-    """Of its gradients."""
+    """Return the bytes of its gradients."""
     return sum(param.nbytes for param in bucket.params)
 
 
@@ -118,7 +118,7 @@ class DataParallel(nn.Module):
             param.register_post_accumulate_grad_hook(self._arrived)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What `module` returns."""
+        """Return what `module` returns."""
         return self.module(*args, **kwargs)
 
     def _arrived(self, param: Tensor) -> None:

@@ -64,8 +64,8 @@ def route(logits: Tensor, k: int, capacity: int) -> Routing:
 def load_balancing_loss(
     logits: Tensor, experts: Tensor, group: Group = None
 ) -> Tensor:
-    """This rank's share of the auxiliary loss; all shares add up to the loss
-    of the group's tokens taken together: 1 when they are evenly spread.
+    """Return this rank's share of the auxiliary loss. All shares add up to the
+    loss of the group's tokens taken together: 1 when they are evenly spread.
 
     For n experts, n · Σ fᵢ Pᵢ: expert i's fraction of all choices, dropped ones
     as well, times its mean probability (Fedus et al. 2022, 2.2).

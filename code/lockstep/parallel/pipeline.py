@@ -142,7 +142,7 @@ class PipelineStage:
         self.under_way.append((work, tensor))
 
     def receive(self, kind: str, source: int) -> Tensor:
-        """The next message of its kind from there."""
+        """Return the next message of its kind from there."""
         source %= self.stages
         tensor = torch.empty_like(self.boundary)
         channel = self.channels[kind, source % 2]

@@ -67,7 +67,7 @@ class Loader:
                 yield batch
 
     def fetch(self, at: int, end: int) -> list[Any]:
-        """The batch that begins at position `at`."""
+        """Return the batch that begins at position `at`."""
         positions = np.arange(at, min(at + self.batch_size, end))
         return [self.dataset[i] for i in self.order(positions).tolist()]
 
@@ -108,7 +108,8 @@ def share(
 # --8<-- [end:share]
 # --8<-- [start:together]
 def together(act: Callable[[], T]) -> list[T]:
-    """What `act()` returned on each rank; if it raised on one, all raise.
+    """Return what `act()` returned on each rank; if it raised on one, all
+    raise.
 
     So no rank waits for one that has given up, and none goes on before all
     are here.
@@ -162,7 +163,7 @@ def write(file: Path, part: Any) -> dict[str, Any]:
 
 
 def write_bytes(file: Path, data: bytes) -> dict[str, Any]:
-    """The same of bytes."""
+    """Write bytes to the disk; return their number and SHA-256."""
     with file.open("wb") as out:
         out.write(data)
         out.flush()  # from Python's buffer to the kernel's
@@ -228,8 +229,8 @@ def damage(folder: Path) -> str:
 # --8<-- [end:damage]
 # --8<-- [start:newest]
 def newest(root: Path, say: Callable[[str], None] = print) -> Path | None:
-    """The newest checkpoint that is whole on every rank, or None; the same for
-    all. All ranks call it.
+    """Return the newest checkpoint that is whole on every rank, or None; the
+    same for all. All ranks call it.
 
     Whole: its manifest is of this step, and its files have the sizes and the
     SHA-256 that the manifest says, below each rank's own `root`.
@@ -251,7 +252,7 @@ def newest(root: Path, say: Callable[[str], None] = print) -> Path | None:
 
 
 def load(folder: Path, name: str) -> Any:
-    """A part of a checkpoint, on the CPU. Nothing that the file says is run."""
+    """Load a part of a checkpoint on the CPU, without running code from it."""
     return torch.load(folder / f"{name}.pt", "cpu", weights_only=True)
 
 

@@ -53,8 +53,8 @@ def nudge(bias: Tensor, load: Tensor, speed: float, group: Group) -> None:
 # --8<-- [end:choose]
 # --8<-- [start:z_loss]
 def z_loss(logits: Tensor) -> Tensor:
-    """The mean square of log Σ exp of each token's logits, which keeps them
-    small (Zoph et al. 2022, equation 5).
+    """Return the mean square of log Σ exp of each token's logits, which keeps
+    them small (Zoph et al. 2022, equation 5).
 
     Args:
         logits: (tokens, experts), in fp32.
@@ -65,7 +65,7 @@ def z_loss(logits: Tensor) -> Tensor:
 # --8<-- [end:z_loss]
 # --8<-- [start:limited]
 def limited(scores: Tensor, nodes: int, most: int, k: int) -> Tensor:
-    """The scores, and -inf for experts on nodes that a token may not go to.
+    """Set the scores of experts on nodes that a token may not use to -inf.
 
     It may go to the `most` nodes whose k / most best scores have the greatest
     sums (DeepSeek-V3 2024, 2.1.2).
@@ -88,7 +88,7 @@ def limited(scores: Tensor, nodes: int, most: int, k: int) -> Tensor:
 def dropless(
     x: Tensor, weights: Tensor, experts: Tensor, up: Tensor, down: Tensor
 ) -> Tensor:
-    """What all chosen experts make of their tokens, however many each has.
+    """Apply all chosen experts to their tokens, however many each has.
 
     Args:
         x: (tokens, hidden).

@@ -26,12 +26,12 @@ def flattened(tensors: Iterable[Tensor]) -> Tensor:
 
 
 def part_of(flat: Tensor) -> Tensor:
-    """This rank's part, a view."""
+    """Return this rank's part, a view."""
     return flat.view(dist.get_world_size(), -1)[dist.get_rank()]
 
 
 def views(flat: Tensor, shapes: list[torch.Size]) -> list[Tensor]:
-    """The tensors that lie in `flat`, one after the other."""
+    """Return views of the tensors that `flat` holds, one after the other."""
     sizes = [shape.numel() for shape in shapes]
     *pieces, _ = flat.split([*sizes, len(flat) - sum(sizes)])
     return [p.view(shape) for p, shape in zip(pieces, shapes, strict=True)]
@@ -67,7 +67,7 @@ class ShardedOptimizer(Optimizer):
 
     # --8<-- [start:group]
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch's, which `Optimizer.__init__` calls for each group. This
+        """Add a group, as torch's does; `Optimizer.__init__` calls it. This
         rank's optimizer gets its part of the group."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
@@ -115,7 +115,7 @@ class ShardedOptimizer(Optimizer):
 
     # --8<-- [end:step]
     def with_settings(self) -> Optimizer:
-        """This rank's optimizer, told what has become of the settings."""
+        """Return this rank's optimizer with the current settings."""
         assert self.inner is not None
         groups = zip(self.inner.param_groups, self.param_groups, strict=True)
         for mine, group in groups:
@@ -123,11 +123,11 @@ class ShardedOptimizer(Optimizer):
         return self.inner
 
     def state_dict(self) -> dict[str, Any]:
-        """Of this rank's part: each rank saves its own."""
+        """Return the state of this rank's part: each rank saves its own."""
         return self.with_settings().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """What this rank saved, among as many ranks."""
+        """Load what this rank saved at the same number of ranks."""
         assert self.inner is not None
         self.inner.load_state_dict(state_dict)
         groups = zip(self.param_groups, self.inner.param_groups, strict=True)
@@ -142,7 +142,7 @@ def settings(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def shares(flat: Tensor, shapes: list[torch.Size]) -> Iterator[slice]:
-    """What of each tensor that lies in `flat` is this rank's."""
+    """Yield the slice of each tensor in `flat` that belongs to this rank."""
     each = len(part_of(flat))
     low = dist.get_rank() * each
     for shape in shapes:
@@ -185,7 +185,7 @@ class ShardedDataParallel(nn.Module):
             dist.broadcast(buffer, 0)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What `module` returns."""
+        """Return what `module` returns."""
 
         def cast(x: Tensor) -> Tensor:
             return x.to(self.low_precision) if x.is_floating_point() else x
@@ -228,7 +228,8 @@ class ShardedDataParallel(nn.Module):
 def holders(
     module: nn.Module,
 ) -> Iterator[tuple[nn.Module, dict[str, nn.Parameter]]]:
-    """The modules that hold parameters themselves, with them by full name."""
+    """Yield the modules that hold parameters themselves, with them by full
+    name."""
     names: dict[Tensor, str] = {}
     for path, part in module.named_modules():
         found = part.named_parameters(path, False, remove_duplicate=False)
@@ -251,7 +252,7 @@ class Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, part: Tensor, unit: "Unit") -> Tensor:
-        """What the unit computes with."""
+        """Gather the weights that the unit computes with."""
         whole = unit.gathered(unit.dtype)
         ctx.unit, ctx.storage = unit, whole.untyped_storage()
         return whole
@@ -289,7 +290,7 @@ class Unit:
     def gathered(
         self, dtype: torch.dtype, into: Tensor | None = None
     ) -> Tensor:
-        """The whole, in new memory or `into` what was freed."""
+        """Gather the whole, in new memory or `into` memory that was freed."""
         mine = self.part.detach().to(dtype)
         if into is None:
             into = mine.new_empty(dist.get_world_size() * len(mine))
@@ -303,7 +304,7 @@ class Unit:
 
     # --8<-- [start:hooks]
     def before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """The module gets views of the whole."""
+        """Give the module views of the whole."""
         whole = Gather.apply(self.part, self)
         self.whole = whole.data  # the memory, without its place in the graph
         found = zip(self.names.values(), views(whole, self.shapes), strict=True)
@@ -339,6 +340,6 @@ def free(whole: Tensor, gradient: Tensor | None = None) -> None:
 
 
 def differentiable(tree: Any) -> list[Tensor]:
-    """The tensors in it that a gradient will reach."""
+    """Return the tree's tensors that a gradient will reach."""
     leaves = [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
     return [x for x in leaves if x.requires_grad]

@@ -29,7 +29,7 @@ def share(count: int, what: str, ranks: int) -> int:
 
 # --8<-- [start:part]
 def part(full: Tensor, dim: int, what: str, group: Group) -> nn.Parameter:
-    """This rank's part of `full`, along `dim`."""
+    """Return this rank's part of `full`, along `dim`."""
     rank, ranks = place(group)
     mine = full.detach().split(share(full.shape[dim], what, ranks), dim)[rank]
     # A copy: a view would keep the whole weight in memory.
@@ -39,12 +39,12 @@ def part(full: Tensor, dim: int, what: str, group: Group) -> nn.Parameter:
 # --8<-- [end:part]
 # --8<-- [start:conjugate]
 def unchanged(x: Tensor, group: Group) -> Tensor:
-    """What every rank has already."""
+    """Return `x`, which every rank has already."""
     return x.view_as(x)
 
 
 def summed(x: Tensor, group: Group) -> Tensor:
-    """The sum over ranks, on each of them."""
+    """Return the sum over ranks, on each of them."""
     total = x.clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total, group=group)
     return total
@@ -59,7 +59,7 @@ def gathered(x: Tensor, group: Group) -> Tensor:
 
 
 def scattered(x: Tensor, group: Group) -> Tensor:
-    """The sum over ranks, of this rank's tokens."""
+    """Return the sum over ranks, for this rank's tokens."""
     tokens = share(x.shape[-2], "tokens", place(group)[1])
     parts = [one.contiguous() for one in x.split(tokens, -2)]
     total = torch.empty_like(parts[0])
@@ -74,26 +74,26 @@ class Conjugate(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, there: Callable, back: Callable, group: Group
     ) -> Tensor:
-        """Applied by `enter` and `leave` alone."""
+        """Communicate `there`, and `back` for the gradient."""
         ctx.back, ctx.group = back, group
         return there(x, group)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        """Of `x` alone."""
+        """Return the gradient of `x` alone."""
         return ctx.back(gradient, ctx.group), None, None, None
 
 
 def enter(x: Tensor, group: Group, sequence_parallel: bool) -> Tensor:
-    """What a block works on: all tokens, on every rank."""
+    """Return a block's input: all tokens, on every rank."""
     if sequence_parallel:
         return Conjugate.apply(x, gathered, scattered, group)
     return Conjugate.apply(x, unchanged, summed, group)
 
 
 def leave(x: Tensor, group: Group, sequence_parallel: bool) -> Tensor:
-    """What a block makes: the sum of what ranks have. `enter`, reversed."""
+    """Return a block's output, the sum of all ranks: `enter`, reversed."""
     if sequence_parallel:
         return Conjugate.apply(x, scattered, gathered, group)
     return Conjugate.apply(x, summed, unchanged, group)
@@ -129,7 +129,7 @@ class ColumnParallelLinear(nn.Module):
         return self.product(enter(x, self.group, self.sequence_parallel))
 
     def product(self, x: Tensor) -> Tensor:
-        """Of an `x` that has entered the block already."""
+        """Apply to an `x` that has entered the block already."""
         return F.linear(x, self.weight, self.bias)
 
 
@@ -252,7 +252,7 @@ class ParallelAttention(nn.Module):
 def vocab_parallel_cross_entropy(
     logits: Tensor, targets: Tensor, group: Group = None
 ) -> Tensor:
-    """The loss of each token, as `F.cross_entropy(…, reduction="none")`.
+    """Return the loss of each token, as `F.cross_entropy(…, reduction="none")`.
 
     Ranks exchange three numbers a token. Nothing is averaged: only the caller
     knows how many targets the global batch has. Targets are not checked, for

@@ -33,7 +33,7 @@ class Link(NamedTuple):
     beta: float  # seconds for each byte: 1 / bandwidth
 
     def seconds(self, nbytes: float) -> float:
-        """Of a message."""
+        """Return the seconds of a message."""
         return self.alpha + nbytes * self.beta
 
 
@@ -105,7 +105,7 @@ def ping_pong(
 # --8<-- [end:ping_pong]
 # --8<-- [start:fit]
 def fit(times: Mapping[int, Sequence[float]]) -> Link:
-    """The link that messages went over; neither of its numbers is below 0.
+    """Fit the link that messages went over; neither of its numbers is below 0.
 
     Errors count relative to the time: 10 % of a small message as much as 10 %
     of a large one.
@@ -125,7 +125,7 @@ def fit(times: Mapping[int, Sequence[float]]) -> Link:
 # --8<-- [end:fit]
 # --8<-- [start:predict]
 def planned(algorithm: str, nbytes: float, cluster: Cluster) -> dict:
-    """What the planner says of an all-reduce's bytes, and nothing of times."""
+    """Return the planner's bytes for an all-reduce, without times."""
     nodes, each, _, _ = cluster
     asked = {"op": "all_reduce", "bytes": nbytes, "algorithm": algorithm}
     asked |= {"ranks": nodes * each, "gpus_per_node": each}
@@ -205,7 +205,7 @@ def crossing(
 def mesh_order(
     axes: Mapping[str, Axis], ranks_per_node: int
 ) -> tuple[str, ...]:
-    """The order of axes in which the fewest bytes leave their node."""
+    """Return the order of axes in which the fewest bytes leave their node."""
     return min(
         permutations(axes),
         key=lambda order: crossing(order, axes, ranks_per_node),

@@ -52,8 +52,13 @@ HELP = {
     "channels": "Channels of the pair representation",
     "pair_bias": "Biases in the linear layers on pairs, except q, k and v",
     "gated_transition": "Gated transition with three matrices instead of two",
+    "blocks": "Blocks of the trunk",
     "sequences": "Rows of the MSA; 0: no MSA",
+    "msa_channels": "Channels of the MSA representation",
+    "msa_heads": "Attention heads over the MSA",
+    "outer_channels": "Channels of the outer product mean",
     "single_channels": "Channels of the single representation; 0: none",
+    "single_heads": "Attention heads over the single representation",
     "attention": "Handling of attention scores: scores keeps them, chunks"
     " recomputes them, fused never stores them",
     "bytes_activation": "Bytes per number of an activation",
@@ -86,7 +91,7 @@ HELP = {
     " assumed to overlap",
     "offload": "State on the host: optimizer, or state for weights, gradients"
     " and optimizer; the planner then has no time",
-    "keep_gathered": "Keep ZeRO-3's gathered weights until the backward pass"
+    "keep_gathered": "Gathered ZeRO-3 weights that stay until the backward pass"
     " (reshard_after_forward=False)",
     "bytes_gathered": "Bytes of a weight as ZeRO sends it; 0: bytes_parameter",
     "bytes_reduced": "Bytes of a gradient as it is summed; 0: bytes_gradient",
@@ -113,8 +118,8 @@ HELP = {
     "tokens": "Tokens of the whole run",
     "peak_flops": "Peak operations per second of one GPU, from its data sheet",
     "tokens_per_second": "Tokens per second of the whole job",
-    "count_embeddings": "Count the embedding tables in 6 N",
-    "count_attention": "Count the products of queries, keys and values",
+    "count_embeddings": "Embedding tables counted in 6 N",
+    "count_attention": "Products of queries, keys and values counted",
     "hardware": "Accelerator, which sets the peak, memory and bandwidths that"
     " are 0",
     "memory": "Bytes of memory per GPU",
@@ -133,11 +138,11 @@ HELP = {
     " eager with PyTorch's kernels, else fused",
     "causal": "Causal attention, which skips the half above the diagonal",
     "expert_tp": "Ranks that split one expert; 0: tp if ep divides dp, else 1",
-    "reduce_each": "Reduce gradients in each micro-batch of a pipeline",
+    "reduce_each": "Reduction of gradients in each micro-batch of a pipeline",
     "fragmented": "Share of the transient memory that the allocator fragments",
     "context_memory": "Bytes of CUDA's context",
     "group_memory": "Bytes of NCCL's buffers per kind of parallelism",
-    "whiteboard": "Compute as the chapters do: 60 % of the peak, 80 % of"
+    "whiteboard": "The chapters' numbers: 60 % of the peak, 80 % of"
     " computing overlaps communication, no memory for the system",
     "price_gpu_hour": "Price of one GPU hour, in any currency",
     "watts_gpu": "Watts of one GPU and its share of the host",
@@ -357,19 +362,19 @@ HELD = "parameters_bytes", "gradients_bytes", "optimizer_bytes"
 COSTS = "days", "gpu_hours", "cost", "energy"
 QUESTIONS = {
     "params": Question(
-        "Parameters, by part; active: those that one token goes through.",
+        "Count parameters by part; the active ones process one token.",
         MODEL,
         count,
         PARAMS,
     ),
     "memory": Question(
-        "Bytes of parameters, gradients and optimizer on one rank.",
+        "Compute bytes of parameters, gradients and optimizer on one rank.",
         needs("params") + [("dp", 1), ("zero_stage", 0), ("shard", 0)] + STATE,
         state,
         HELD + ("total_bytes",),
     ),
     "activations": Question(
-        "Bytes that the backward pass keeps, of one micro-batch on one rank.",
+        "Compute what one micro-batch keeps for the backward pass on one rank.",
         needs("layers hidden heads sequence")
         + [("micro_batch", 1), ("tp", 1)]
         + [("sequence_parallel", False), ("recompute", "none")],
@@ -377,7 +382,7 @@ QUESTIONS = {
         ("bytes_per_layer", "total_bytes"),
     ),
     "pair": Question(
-        "A folding trunk's parameters, and what a rank keeps and sends.",
+        "Count a folding trunk's parameters, and what a rank keeps and sends.",
         [("trunk", "")]
         + needs("residues")
         + [(name, TRUNK[name]) for name in TRUNK]
@@ -388,7 +393,7 @@ QUESTIONS = {
         + ("block_bytes", "total_bytes", "sent_bytes"),
     ),
     "collective": Question(
-        "Bytes on the wire, and the time by latency and bandwidth.",
+        "Compute a collective's bytes on the wire, and its time.",
         needs("op bytes ranks")
         + [("algorithm", "ring")]
         + [("bandwidth", 0), ("latency", 0), ("gpus_per_node", 8)]
@@ -397,7 +402,7 @@ QUESTIONS = {
         ("bytes_sent_per_rank", "seconds", "bus_factor", "algbw", "busbw"),
     ),
     "pipeline": Question(
-        "The idle share of a pipeline, in both definitions.",
+        "Compute the idle share of a pipeline, in both definitions.",
         needs("stages microbatches")
         + [("schedule", "1f1b"), ("virtual_stages", 1)],
         pipeline,
@@ -408,7 +413,7 @@ QUESTIONS = {
         ),
     ),
     "flops": Question(
-        "Operations of a token and of a run, MFU, HFU, days and cost.",
+        "Compute a run's operations, MFU, HFU, days and cost.",
         MODEL
         + needs("sequence")
         + [("params", 0), ("gpus", 0), ("peak_flops", 0)]
@@ -421,7 +426,7 @@ QUESTIONS = {
         + ("count_embeddings", "count_attention", "recompute"),
     ),
     "run": Question(
-        "One layout: memory of the fullest rank, bytes sent, the step's time.",
+        "Compute one layout: the fullest rank's memory, bytes sent, step time.",
         MODEL + CLUSTER + LAYOUT + STATE + COST,
         lay_out,
         ("verdict", "remedy")
@@ -438,13 +443,13 @@ QUESTIONS = {
         + ("kernels",),
     ),
     "search": Question(
-        "All layouts that fit, the fastest first.",
+        "List all layouts that fit, the fastest first.",
         MODEL + CLUSTER + STATE,
         find,
         ("verdict",),
     ),
     "goodput": Question(
-        "The share of time that goes into work which is kept.",
+        "Compute the share of time that goes into work that is kept.",
         needs("gpus gpu_mtbf_hours save_seconds restart_seconds")
         + [("save_every_seconds", 0)],
         goodput,

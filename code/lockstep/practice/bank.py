@@ -171,7 +171,7 @@ class Asked(Strict):
         raise NotImplementedError
 
     def parts(self) -> dict[str, str]:
-        """What a card shows when it is turned, by name."""
+        """Return what a card shows when it is turned, by name."""
         raise NotImplementedError
 
 
@@ -208,7 +208,7 @@ class Question(Asked):
 def replies(
     pushed: Iterable[Pushback], place: str, asked: str
 ) -> Iterator[tuple[str, str, str]]:
-    """The replies of pushbacks, as `Asked.answers` gives them."""
+    """Yield the replies of pushbacks, as `Asked.answers` gives them."""
     for number, one in enumerate(pushed, 1):
         here, now = f"{place}.{number}", f"{asked}\n{one.ask}"
         yield f"{here}.reply", one.reply, now
@@ -328,7 +328,7 @@ def admitted(folder: Path = QUESTIONS) -> dict[str, Admitted]:
 
 @cache  # by the text, so an edit is seen at the next call
 def parsed(name: str, text: str, kind: type[Kind]) -> Kind:
-    """The question in a file of that name and text.
+    """Parse the question in a file of that name and text.
 
     Raises:
         ValueError: there is none; says why.
@@ -366,7 +366,7 @@ def renamed() -> Mapping[str, str]:
 
 
 def ids(folder: Path) -> list[str]:
-    """The ids of a folder's questions, by their files' names: none is read."""
+    """Return the ids of a folder's questions from the files' names alone."""
     return [path.stem for path in _files(folder)]
 
 

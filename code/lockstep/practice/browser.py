@@ -40,7 +40,7 @@ def answered(text: str) -> str:
 
 
 def live(text: str) -> str:
-    """The same of a question that can be answered.
+    """Answer a question that has an answer; `ask` adds the errors.
 
     Raises:
         PlanError: it asks no room, or nothing that the room knows.

@@ -69,7 +69,8 @@ def cards(questions: Iterable[bank.Asked] | None = None) -> list[Card]:
 
 
 def listed(questions: Iterable[bank.Asked] | None = None) -> list[Card]:
-    """The same cards before their figures are computed: enough to choose from.
+    """List the same cards before their figures are computed: enough to choose
+    from.
 
     Raises:
         ValueError: a question is not whole.
@@ -81,7 +82,7 @@ def listed(questions: Iterable[bank.Asked] | None = None) -> list[Card]:
 
 
 def computed_card(card: Card) -> Card:
-    """A listed card with the figures of its texts.
+    """Compute the figures in a listed card's texts.
 
     Raises:
         ValueError: a figure cannot be computed.
@@ -162,7 +163,8 @@ def _estimate(name: str) -> Card:
 
 
 def drawn(card: Card, seed: int) -> tuple[Card, dict]:
-    """An estimate with its numbers, and the question that they came from."""
+    """Draw an estimate's numbers; return it with the question that they came
+    from."""
     asked = generate(card.id.removeprefix("estimate:"), seed)
     lines = [f"- `{line}`" for line in asked["derivation"]]
     hand = [f"- `{line}`" for line in asked["by_hand"]]
@@ -179,14 +181,14 @@ def drawn(card: Card, seed: int) -> tuple[Card, dict]:
 
 
 def plain(text: str) -> str:
-    """A template's Markdown, computed; a link into the site is its text."""
+    """Compute a template's Markdown; a link into the site is its text."""
     text = computed(text, "", **given("") | {"printed": quoted})
     text = _COMMENT.sub("", _FIGURE.sub(r"\1", bank.MARK.sub("", text)))
     return _INSIDE.sub(r"\1", text).strip()
 
 
 def _moment(when: datetime) -> str:
-    """As a browser writes it."""
+    """Format a time as a browser does."""
     text = when.astimezone(UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
 
@@ -278,7 +280,7 @@ SCHEDULER = fsrs.Scheduler(enable_fuzzing=False)
 
 
 def graded(before: Kept | None, rating: fsrs.Rating, now: datetime) -> Kept:
-    """What is known of a card after a grade."""
+    """Update what is known of a card after a grade."""
     card = fsrs.Card(card_id=0, due=now)
     if before is not None and before.state:
         state = fsrs.State(before.state)

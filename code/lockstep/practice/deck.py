@@ -72,7 +72,8 @@ def row(card: Card) -> list[str]:
 
 
 def text(cards: list[Card]) -> str:
-    """The whole file, all of it quoted, since a GUID may begin with `#`."""
+    """Write the whole file with all fields quoted, since a GUID may begin with
+    `#`."""
     file = io.StringIO()
     labels = "\t".join([*_COLUMNS, *_OLDER])
     file.write(f"{_HEADERS}#columns:{labels}\n")

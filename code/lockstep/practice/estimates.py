@@ -42,7 +42,7 @@ class Draw:
 
 
 def drawn(name: str, seed: int) -> tuple:
-    """(what is given, what the planner finds) for a kind and a seed."""
+    """Return (given values, the planner's figures) for a kind and a seed."""
     kind = named(name)
     draw = Draw(f"{name} {seed}")
     while True:
@@ -98,7 +98,7 @@ def generate(name: str, seed: int) -> dict:
 
 
 def named(name: str) -> Kind:
-    """The kind of that name."""
+    """Return the kind of that name."""
     if name not in KINDS:
         known = ", ".join(sorted(KINDS))
         raise PlanError(f"there is no kind {name}; there is {known}")
@@ -137,8 +137,8 @@ def by_hand(figure: Figure) -> list:
 
 
 def near(value: float, digits: int) -> float:
-    """The nearest number of so many digits, of one more if it begins with 1.
-    Whole numbers below 100, and what is no number, stay."""
+    """Round to so many digits, one more if the number begins with 1. Whole
+    numbers below 100, and values that aren't numbers, stay."""
     if isinstance(value, (bool, str)) or not value:
         return value
     if abs(value) < 100 and value == int(value):
@@ -159,7 +159,7 @@ def near(value: float, digits: int) -> float:
 
 
 def filled(template: str, given: dict) -> str:
-    """The text with its numbers as somebody says them."""
+    """Fill in the numbers as a person says them."""
     for key in given:
         mark = "{" + key + "}"
         if mark in template:
@@ -168,7 +168,7 @@ def filled(template: str, given: dict) -> str:
 
 
 def said(key: str, value: object) -> str:
-    """A number in a question."""
+    """Format a number for a question."""
     if key in WORDS:
         return WORDS[key][value]
     if not isinstance(value, (int, float)):
@@ -235,7 +235,7 @@ def check(card: dict, typed: str) -> tuple:
 
 
 def form() -> str:
-    """The page's generator, with a first question in it."""
+    """Return the page's generator, with a first question in it."""
     choices = '<option value="">any kind</option>'
     for topic in TOPICS:
         choices += f'<optgroup label="{TOPICS[topic]}">'
@@ -269,7 +269,7 @@ def examples() -> list:
 
 
 def worked(card: dict) -> str:
-    """The derivation of a question, as HTML that unfolds."""
+    """Return the derivation of a question, as HTML that unfolds."""
     rows = ""
     for name, formula, values, result, source in card["steps"]:
         shown = f"<code>= {escaped(formula)}</code>"

@@ -46,7 +46,7 @@ ENVIRONMENT = jinja2.Environment(
 
 @cache  # a question stands on a page and in a browser, and a server reads all
 def template(text: str) -> jinja2.Template:
-    """A text that computes figures, compiled."""
+    """Compile a text that computes figures."""
     return ENVIRONMENT.from_string(text)
 
 
@@ -101,7 +101,7 @@ class Answer:
 
 
 def computed(markdown: str, planner: str, **given: Any) -> str:
-    """The page's text with its figures.
+    """Return the page's text with its figures.
 
     Args:
         planner: the address to link to.
@@ -199,7 +199,7 @@ def given(repository: str) -> dict[str, Callable[..., Any]]:
 
 
 def _shown(recorded: str) -> str:
-    """The page, and its section, that includes an output."""
+    """Return the page and section that include an output."""
     for page in sorted(DOCS.rglob("*.md")):
         anchor = ""
         for line in page.read_text("utf-8").splitlines():

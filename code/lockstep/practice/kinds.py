@@ -117,11 +117,11 @@ class Kind:
         self.factor = factor
 
     def inputs(self) -> list:
-        """Of the planner's question, if it is one."""
+        """Return the names of the planner's inputs, if it asks the planner."""
         return [name for name, _ in QUESTIONS[self.plan].inputs]
 
     def find(self, given: dict) -> dict:
-        """What is given, and the figures."""
+        """Return the given values with the figures."""
         if not self.plan:
             return self._find(given)
         known = self.inputs()
@@ -133,7 +133,7 @@ class Kind:
 
 
 def derived(formulas: list, **usual: object):  # type: ignore[no-untyped-def]
-    """A function that finds figures by these formulas of the planner."""
+    """Return a function that finds figures by these formulas of the planner."""
 
     def find(given: dict) -> dict:
         scope = dict(usual)
@@ -144,7 +144,7 @@ def derived(formulas: list, **usual: object):  # type: ignore[no-untyped-def]
 
 
 def one(formulas: list, name: str) -> Formula:
-    """The formula of that name."""
+    """Return the formula of that name."""
     return next(found for found in formulas if found.name == name)
 
 
@@ -231,14 +231,14 @@ FLOPS = {
 
 
 def paced(given: dict) -> dict:
-    """A run of `params` at an MFU: operations, tokens a second, days, cost."""
+    """Compute a run at an MFU: operations, tokens per second, days and cost."""
     s = dict(FLOPS, pue=1)
     s.update(given, active=given["params"])
     return derive(s, [MATMULS, PER_TOKEN, RATE, DAYS, GPU_HOURS])
 
 
 def weeks(found: dict) -> bool:
-    """A run that somebody would plan: a day to half a year."""
+    """Tell whether the run takes between a day and half a year."""
     return 1 < found["days"].value < 180
 
 

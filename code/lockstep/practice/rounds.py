@@ -131,7 +131,7 @@ class Round(Asked):
 
     @property
     def minutes(self) -> int:
-        """Of all stages."""
+        """Add up the minutes of all stages."""
         return sum(one.minutes for one in self.stages.values())
 
     @property

@@ -70,13 +70,13 @@ class Rubric(_Strict):
         return self
 
     def expected(self, level: Level) -> list[Line]:
-        """The lines on which this level is expected to earn a 2."""
+        """Return the lines on which this level is expected to earn a 2."""
         known = self.levels[: self.levels.index(level) + 1]
         return [line for line in self.lines if line.level in known]
 
     def weakest(self, marks: dict[str, int], level: Level) -> list[Line]:
-        """The two lines to practice next: the lowest marks, and among equals
-        those that this level is expected to have.
+        """Return the two lines to practice next: the lowest marks, and among
+        equals those that this level is expected to have.
 
         Raises ValueError where a line has no mark, or one that is not 0 to 2.
         """
@@ -89,12 +89,12 @@ class Rubric(_Strict):
 
 
 def load(path: Path = SOURCE) -> Rubric:
-    """The rubric as it is written down, or a pydantic error."""
+    """Load the rubric, or raise pydantic's error."""
     return Rubric.model_validate(yaml.safe_load(path.read_text("utf-8")))
 
 
 def _link(target: str) -> str:
-    """An address below docs/, from the page that shows the tables."""
+    """Return an address below docs/, from the page that shows the tables."""
     return posixpath.relpath(target, posixpath.dirname(PAGE))
 
 

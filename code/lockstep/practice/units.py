@@ -36,7 +36,7 @@ EXAMPLE.update({"FLOP/B": "300", MONEY: "2 million"})
 
 
 def parsed(typed: str, unit: str) -> float:
-    """The estimate as a number in `unit`: 1.2e9, 80 GB, 3 h, 12 %.
+    """Parse an estimate into a number in `unit`: 1.2e9, 80 GB, 3 h, 12 %.
 
     PlanError for a text that holds none, or none that is above 0 and near
     enough to 1 to compute with.
@@ -63,7 +63,7 @@ def parsed(typed: str, unit: str) -> float:
 
 
 def amount(value: float, unit: str) -> str:
-    """A number as it is said, with its unit."""
+    """Format a number as people say it, with its unit."""
     if unit == "share":
         return f"{short(value * 100)} %"
     if unit == "s":

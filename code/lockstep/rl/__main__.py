@@ -39,7 +39,7 @@ def run(
     folder: tyro.conf.Positional[Path],
     cfg: Annotated[Run, Unprefixed] = Run(),  # noqa: B008 (frozen)
 ) -> int:
-    """Train, or go on with the run in `folder`, and say what became of it."""
+    """Train, or resume the run in `folder`, and report its results."""
     if not launch(cfg, folder):
         print("a rank was killed", file=sys.stderr)
         return 1
@@ -123,7 +123,7 @@ def killed() -> int:
 
 
 def main() -> int:
-    """The exit code: 2 for a setting that cannot be used."""
+    """Run, and return the exit code: 2 for a setting that can't be used."""
     torch.set_num_threads(1)
     commands = (run, schedule, mismatch, killed)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lineage(root: Path) -> list[dict[str, Any]]:
-    """The record's steps without those that a later launch took back."""
+    """Return the record's steps without those that a later launch replaced."""
     kept: list[dict[str, Any]] = []
     for line in (root / "record.jsonl").read_text().splitlines():
         said = json.loads(line)
@@ -37,9 +37,9 @@ def audit(root: Path) -> dict[str, list[int]]:
 
 
 def ratios(root: Path) -> dict[int, dict[str, float]]:
-    """By lag in versions: the number of tokens; their ratio's mean, standard
-    deviation and share beyond the clip; and the means of the reported -log p
-    and of the reported distribution's entropy."""
+    """Return, by lag in versions, the number of tokens; their ratio's mean,
+    standard deviation and share beyond the clip; and the means of the reported
+    -log p and of the reported distribution's entropy."""
     total: dict[int, list[float]] = {}
     for one in lineage(root):
         for lag, *row in one["lags"]:

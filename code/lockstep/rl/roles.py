@@ -31,7 +31,7 @@ LAGS = 64  # rows of the statistics; a greater lag counts as the last
 
 
 def play(cfg: Run, root: Path, kill_round: int = -1) -> None:
-    """This rank's role until `cfg.steps` are made; the process group has
+    """Play this rank's role until `cfg.steps` are made; the process group has
     `trainers + samplers` ranks. Rank 0 is killed before `kill_round`."""
     torch.manual_seed(cfg.seed)
     group = dist.new_group(range(cfg.trainers))
@@ -55,7 +55,7 @@ def play(cfg: Run, root: Path, kill_round: int = -1) -> None:
 
 
 def sample(cfg: Run, root: Path) -> None:
-    """Rounds, until there is no more to do."""
+    """Answer prompts in rounds until the run ends."""
     policy = Policy().to(getattr(torch, cfg.sampler_dtype))
     version, slots = -1, dict[int, tuple[Rollout, torch.Generator]]()
     while (told := received(0)) is not None:
@@ -96,7 +96,7 @@ def send(value: Any, to: int) -> None:
 
 
 def received(source: int) -> Any:
-    """What that rank sent."""
+    """Return what that rank sent."""
     dist.recv_object_list(box := [None], source)
     return box[0]
 
@@ -129,7 +129,7 @@ class Trainer:
             self.optimizer.load_state_dict(unpacked(path / "optimizer.pt"))
 
     def identity(self) -> dict[str, Any]:
-        """What a run keeps from launch to launch."""
+        """Return what a run keeps from launch to launch."""
         free = "steps", "resume_by"
         return {k: v for k, v in asdict(self.cfg).items() if k not in free}
 
@@ -196,8 +196,9 @@ def by_lag(
 
 # --8<-- [start:resume]
 def resumed(cfg: Run, ledger: dict[str, Any]) -> Schedule:
-    """What was in flight is asked again. The other two are what one is tempted
-    to keep: the count of prompts asked, or of those settled."""
+    """Resume the schedule, and ask again for everything that was in flight. Two
+    other positions look right: the count of prompts asked, and of those
+    settled."""
     cursor, waiting = ledger["cursor"], ledger["in_flight"]
     if cfg.resume_by == "in-flight":
         return Schedule(cfg, cursor, again=waiting)

@@ -76,7 +76,8 @@ class Prompt(NamedTuple):
 
 @cache
 def prompt(cfg: Run, position: int) -> Prompt:
-    """The same on every rank and in every launch."""
+    """Return the prompt at a position, the same on every rank and in every
+    launch."""
     order = GlobalOrder(PROMPTS, cfg.seed)
     index = int(order(np.array([position]))[0])
     return Prompt(position, index % SYMBOLS, ROUNDS[index // SYMBOLS])
@@ -145,7 +146,8 @@ class Schedule:
 
     # --8<-- [end:schedule]
     def advance(self) -> dict[int, int]:
-        """A round has passed: what ended in it, with its oldest version."""
+        """End a round; return the answers that ended in it, with their oldest
+        version."""
         self.busy += len(self.running)
         self.round += 1
         ended = {
@@ -159,8 +161,9 @@ class Schedule:
 
 
 def simulate(cfg: Run) -> dict[str, Any]:
-    """The schedule of a whole run without its tensors: shares of rounds and
-    slots idle, and by rounds of an answer what was trained and refused."""
+    """Simulate the schedule of a whole run without its tensors: shares of
+    rounds and slots idle, and by rounds of an answer what was trained and
+    refused."""
     schedule, version = Schedule(cfg), 0
     trained, refused = Counter[int](), Counter[int]()
     while version < cfg.steps:

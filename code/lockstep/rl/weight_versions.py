@@ -46,7 +46,7 @@ def publish(
 
 # --8<-- [end:publish]
 def name_of(root: Path, step: int) -> Path:
-    """The folder of one step."""
+    """Return the folder of one step."""
     return root / f"step-{step:08d}"
 
 

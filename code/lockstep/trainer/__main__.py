@@ -1,4 +1,4 @@
-"""`torchrun … -m lockstep.trainer`: the core, with its rooms wired in."""
+"""`torchrun … -m lockstep.trainer`: the core with its extensions."""
 
 import io
 import os
@@ -38,7 +38,7 @@ APPEND = (tyro.conf.UseAppendAction,)  # --fault A --fault B
 
 @dataclass(frozen=True)
 class Command:
-    """Train, or go on with the run that is in --run-dir."""
+    """Train, or resume the run in --run-dir."""
 
     run: Annotated[TrainConfig, Unprefixed]
     options: Annotated[Options, Unprefixed]
@@ -49,9 +49,9 @@ def launch(
     store: dist.Store | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> dict[str, Any]:
-    """Run `cfg` as this rank, every room attached; returns the last event.
+    """Run `cfg` as this rank with all extensions; return the last event.
 
-    Raises ConfigError, on every rank alike, for what cannot be run.
+    Raises ConfigError, on every rank, for settings that cannot be run.
     """
     store = store or store_of_this_launch()
     with (
@@ -113,7 +113,7 @@ def main(args: list[str] | None = None) -> int:
         if code and not first:
             let_rank_0_speak()
         return code
-    except OSError as error:  # above all: the last checkpoint has no room
+    except OSError as error:  # above all: no space for the last checkpoint
         if not first:  # the others have the same to say
             let_rank_0_speak()
         stays = "what is published stays, and the next launch goes on from it"

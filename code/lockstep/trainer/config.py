@@ -23,31 +23,31 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run; each field is a command-line flag."""
+    """One training run; each field is a command-line flag, with its help."""
 
-    run_dir: Path
-    dataset: Literal["digits", "toy"] = "digits"
-    task: str = ""  # module:factory, in place of --dataset
-    seed: int = 0
-    global_batch_size: int | None = None  # micro x accumulation x ranks
-    micro_batch_size: int = 32
-    grad_accum_steps: int | None = None  # derived from the batch
-    max_epochs: int | None = None  # 20, unless --max-steps
-    max_steps: int | None = None
-    stop_at_step: int | None = None  # save and leave early
-    learning_rate: float = 3e-3
-    weight_decay: float = 0.01
-    warmup_steps: int = 20
-    clip_norm: float = 1.0
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    hidden_size: int = 128
-    dropout: float = 0.1
-    feature_dropout: float = 0.05
-    num_workers: int = 0
-    checkpoint_every_steps: int = 50
-    keep_checkpoints: int = 3
-    log_every_steps: int = 10
-    timeout_seconds: float = 600.0
+    run_dir: Path  # Folder of the run
+    dataset: Literal["digits", "toy"] = "digits"  # Built-in data set
+    task: str = ""  # Your task, as module:factory
+    seed: int = 0  # Seed of the run
+    global_batch_size: int | None = None  # Samples per step, all ranks
+    micro_batch_size: int = 32  # Samples in one forward pass
+    grad_accum_steps: int | None = None  # Micro-batches per step
+    max_epochs: int | None = None  # Epochs; 20 without --max-steps
+    max_steps: int | None = None  # Steps, instead of --max-epochs
+    stop_at_step: int | None = None  # Last step of this launch
+    learning_rate: float = 3e-3  # Peak of the learning rate
+    weight_decay: float = 0.01  # AdamW's weight decay
+    warmup_steps: int = 20  # Steps of linear warm-up
+    clip_norm: float = 1.0  # Largest norm of a step's gradient
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"  # Format of matmuls
+    hidden_size: int = 128  # Width of the model
+    dropout: float = 0.1  # Share of activations set to zero
+    feature_dropout: float = 0.05  # Share of inputs set to zero
+    num_workers: int = 0  # Loader processes per rank
+    checkpoint_every_steps: int = 50  # Steps between checkpoints
+    keep_checkpoints: int = 3  # Newest checkpoints that stay on disk
+    log_every_steps: int = 10  # Steps between log lines
+    timeout_seconds: float = 600.0  # Longest time of a collective
 
     def __post_init__(self) -> None:
         for f in fields(self):

@@ -160,8 +160,9 @@ def product_of_an_empty_mask() -> list[float]:
 
 
 def test_a_product_with_an_empty_mask_is_nan_everywhere() -> None:
-    """Of four ranks one has an empty mask: a loss multiplied by its mask and
-    divided by the mask's sum leaves NaN in the gradients of all."""
+    """One of four ranks has an empty mask. A loss that is multiplied by its
+    mask and divided by the mask's sum leaves NaN in the gradients of all ranks.
+    """
     for found in ranks.run_ranks(4, product_of_an_empty_mask):
         assert np.isnan(found).all()
 

@@ -290,8 +290,9 @@ def test_a_fault_that_comes_and_goes_leaves_two_suspects() -> None:
 
 
 def test_what_a_flipped_bit_does_to_a_weight() -> None:
-    """Of 0.02 in fp32, bit 0 makes a relative change of about 1e-7, bit 22 one
-    of less than a half, and bit 30 makes a number beyond 1e36."""
+    """In an fp32 weight of 0.02, flipping bit 0 makes a relative change of
+    about 1e-7, bit 22 one of less than a half, and bit 30 makes a number beyond
+    1e36."""
     sizes = {}
     for bit in 0, 22, 30:
         weight = torch.tensor([0.02])

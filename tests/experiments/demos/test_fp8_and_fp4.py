@@ -44,8 +44,8 @@ def off(found: Tensor, exact: Tensor) -> float:
 
 
 def test_torchs_cast_to_e4m3_saturates_even_infinity() -> None:
-    """What is beyond 448, infinity included, becomes 448 in e4m3, with this
-    release of torch; NaN stays NaN. In e5m2, 61,440 and more is infinity."""
+    """In this release of PyTorch, e4m3 turns values beyond 448, infinity
+    included, into 448; NaN stays NaN. In e5m2, 61,440 and more is infinity."""
     given = torch.tensor([448.0, 449, 500, 1e9, INF, -INF])
     found = given.to(E4M3).float().tolist()
     assert found == [448, 448, 448, 448, 448, -448]
@@ -78,8 +78,8 @@ def test_below_a_share_of_the_largest_nothing_is_left(
 
 
 def test_e2m1_keeps_a_twelfth_of_the_largest() -> None:
-    """e2m1 with one scale: what is below a 24th of the largest becomes 0, and a
-    12th is the smallest number that is kept."""
+    """With one scale, e2m1 rounds values below a 24th of the largest to 0, and
+    a 12th is the smallest number that it keeps."""
     x = torch.tensor([1.0, 1 / 12, 1 / 23.9, 1 / 24.1])
     found = (e2m1(x * 6) / 6).tolist()
     assert found == [1.0, *[pytest.approx(1 / 12)] * 2, 0]

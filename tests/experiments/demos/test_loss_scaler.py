@@ -68,9 +68,9 @@ def test_a_scaler_by_hand_does_what_grad_scaler_does() -> None:
 
 
 def test_a_scale_saves_gradients_from_zero() -> None:
-    """Of gradients around 10⁻⁷ a third becomes 0 in fp16, and nearly all others
-    lose bits. Scaled by 2^16 none becomes 0, and 5 % lose bits. Scaled by
-    2^28 some overflow."""
+    """A third of the gradients around 10⁻⁷ becomes 0 in fp16, and nearly all
+    others lose bits. Scaled by 2^16 none becomes 0, and 5 % lose bits. Scaled
+    by 2^28 some overflow."""
     plain, usual, high = (kept(2.0**power) for power in (0, 16, 28))
     assert 0.3 < plain["zero"] < 0.4 < 0.6 < plain["coarse"]
     assert usual["zero"] < 1e-3
@@ -123,7 +123,7 @@ def test_clipped_before_it_is_unscaled_a_gradient_all_but_vanishes() -> None:
 
 def test_grad_scaler_refuses_gradients_in_fp16() -> None:
     """A model whose weights are fp16 has gradients in fp16, and GradScaler
-    raises `Attempting to unscale FP16 gradients.`"""
+    raises "Attempting to unscale FP16 gradients"."""
     weight = nn.Parameter(torch.zeros(1, dtype=torch.float16))
     torchs = torch.amp.GradScaler("cpu")
     torchs.scale(weight.sum()).backward()  # type: ignore[no-untyped-call]
@@ -132,8 +132,8 @@ def test_grad_scaler_refuses_gradients_in_fp16() -> None:
 
 
 def test_one_overflow_spoils_all_accumulated_micro_batches() -> None:
-    """Of four micro-batches whose gradients are added up, one overflows: the
-    sum is infinite, the update is skipped, and all four are lost to it."""
+    """One of four accumulated micro-batches overflows: the sum is infinite, the
+    update is skipped, and all four are lost to it."""
     weight, optimizer = model()
     before = weight.detach().clone()
     torchs = torch.amp.GradScaler("cpu")

@@ -308,8 +308,8 @@ def skipped() -> float:
 
 
 def test_a_rank_that_skips_the_experts_leaves_the_others_waiting() -> None:
-    """Of two ranks one has no tokens and skips the layer. The other is still
-    in the layer's all-to-all, and fails there."""
+    """One of two ranks has no tokens and skips the layer. The other is still in
+    the layer's all-to-all, and fails there."""
     with pytest.raises(ranks.RankError, match=r"all_to_all|[Cc]onnection"):
         ranks.run_ranks(2, grouped, skipped, timeout=20)
 

@@ -92,8 +92,9 @@ def test_the_norm_sums_divided_parameters_and_counts_shared_ones_once(
 
 
 def test_tensor_parallelism_belongs_innermost() -> None:
-    """Of all orders of dp, pp and tp the two with tp last let the fewest bytes
-    leave their node, and every other lets at least three times as many."""
+    """Among all orders of dp, pp and tp, the two with tp last let the fewest
+    bytes leave their node, and every other order lets at least three times as
+    many."""
     by_order = mesh_axis_order.by_order()
     first, second, *others = by_order
     assert first[-1] == second[-1] == "tp"

@@ -25,8 +25,8 @@ LAYERS, HEADS, TOKENS = 3, 4, 2 * 128
 
 @pytest.mark.parametrize("name", MODES)
 def test_blocks_keep_what_is_planned(name: str) -> None:
-    """What torch's memory tracker counts as kept by a stack of blocks is what
-    the planner says, to the byte, in every mode of recomputation."""
+    """A stack of blocks keeps what the planner says, to the byte, by torch's
+    memory tracker and in every mode of recomputation."""
     mode = MODES[name]
     left_out = 2  # the loss, in 16 bits
     if mode.recompute != "full":  # mean and deviation of two norms

@@ -140,9 +140,9 @@ def test_lanes_are_a_permutation_of_all_samples() -> None:
 
 @pytest.mark.parametrize("size", [100, 1000])
 def test_a_buffer_mixes_as_far_as_its_size(size: int) -> None:
-    """Of 100,000 samples none comes forward by more than the buffer's size,
-    the standard deviation of the displacement is the size within 3 %, and
-    1 - exp(-4) = 98.2 % move by at most three sizes, within half a percent."""
+    """A buffer moves none of 100,000 samples forward by more than its size. The
+    standard deviation of the displacement is the size within 3 %, and 1 -
+    exp(-4) = 98.2 % move by at most three sizes, within half a percent."""
     first, deviation, near = shuffle_and_dedup.spread(size)
     assert first <= size
     assert deviation == pytest.approx(size, rel=0.03)
@@ -160,9 +160,9 @@ def test_a_permutation_displaces_by_0_41_of_the_data() -> None:
 
 @pytest.mark.parametrize("similarity", [0.5, 0.6, 0.75, 0.9])
 def test_minhash_finds_duplicates_as_the_curve_says(similarity: float) -> None:
-    """Of 400 drawn pairs of a known Jaccard similarity, the share that agrees
-    in one of 14 bands of 8 hashes is 1 - (1 - s^8)^14, within 7 percentage
-    points: three standard deviations of 400 draws at most."""
+    """The share of 400 drawn pairs of a known Jaccard similarity that agrees in
+    one of 14 bands of 8 hashes is 1 - (1 - s^8)^14, within 7 percentage points:
+    three standard deviations of 400 draws at most."""
     share = shuffle_and_dedup.measured(similarity, 8, 14)
     assert share == pytest.approx(
         shuffle_and_dedup.found(similarity, 8, 14), abs=0.07
@@ -170,8 +170,8 @@ def test_minhash_finds_duplicates_as_the_curve_says(similarity: float) -> None:
 
 
 def test_signatures_agree_as_often_as_documents_are_similar() -> None:
-    """Of 4,000 hash functions, 60 % have the same minimum on two documents
-    that share 60 % of their shingles, within 2.5 percentage points."""
+    """Two documents that share 60 % of their shingles have the same minimum
+    under 60 % of 4,000 hash functions, within 2.5 percentage points."""
     one, other = (
         shuffle_and_dedup.signature(shingles, 4000)
         for shingles in shuffle_and_dedup.pair(0.6, np.random.default_rng(1))

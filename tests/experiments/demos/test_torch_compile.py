@@ -78,7 +78,7 @@ def test_after_eight_graphs_a_function_runs_eagerly() -> None:
 
 
 def test_a_length_that_has_a_graph_uses_it_after_the_limit() -> None:
-    """Of twelve lengths with `dynamic=False` the first eight have graphs. They
+    """The first eight of twelve lengths with `dynamic=False` have graphs. They
     still run them once the limit is reached, and the other four run none."""
     layer = torch.nn.Linear(WIDTH, WIDTH)
     with fresh() as log:
@@ -103,8 +103,8 @@ class Numbered(torch.nn.Module):
 
 
 def test_of_numbered_blocks_all_after_the_eighth_run_eagerly() -> None:
-    """Of twelve compiled blocks that use their own number in the forward pass
-    each is a version of one function, and only eight get a graph."""
+    """Twelve compiled blocks use their own number in the forward pass, so each
+    is a version of one function, and only eight get a graph."""
     with fresh() as log:
         x = torch.ones(4, WIDTH, requires_grad=True)
         for number in range(12):

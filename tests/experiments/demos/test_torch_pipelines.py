@@ -498,8 +498,8 @@ def note(stage: Any, method: str, kind: str, done: list[str]) -> None:
 
 
 def test_a_pair_runs_one_after_the_other_unless_told_how() -> None:
-    """torch does a pair of DualPipeV's as a forward and then a backward. A
-    function registered for such pairs is asked to do them instead."""
+    """PyTorch runs a pair of DualPipeV's as a forward and then a backward. A
+    function registered for such pairs runs instead of them."""
     assert (
         ranks.run_ranks(2, grouped, paired, False)
         == [["forward", "backward"]] * 2

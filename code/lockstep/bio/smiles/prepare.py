@@ -52,7 +52,7 @@ def canonical(smiles: str) -> Line:
 
 
 def all_canonical(lines: Iterable[str], processes: int = 1) -> Iterator[Line]:
-    """Of each line, in the order of lines, whoever worked on it. Few tasks
+    """Yield each line's result, in the order of lines. Few tasks
     are ahead, where `Pool.imap` would read all lines into memory first."""
     rest = iter(lines)
     chunks = iter(lambda: list(islice(rest, CHUNK)), [])
@@ -103,9 +103,9 @@ def prepare(
     memory: str = "256M",
     shard: int = SHARD,
 ) -> Prepared:
-    """Stores `train` and `test`, and the list of refused lines beside them. A
-    digest of the text decides the side, so a salt may lie opposite its parent.
-    """
+    """Write stores `train` and `test`, and a list of refused lines next to
+    them. A digest of the text decides the side, so a salt may lie opposite its
+    parent."""
     folder.mkdir(parents=True, exist_ok=True)
     draft, once = folder / "draft.tsv", folder / "unique.tsv"
     number = refused = 0
@@ -134,14 +134,14 @@ def prepare(
 
 
 def texts(path: Path) -> Iterator[str]:
-    """What is before the tab."""
+    """Yield the text before each line's tab."""
     with path.open() as file:
         for line in file:
             yield line.partition("\t")[0]
 
 
 def main(args: Sequence[str]) -> int:
-    """A store of a file's first column, on all cores."""
+    """Make a store of a file's first column, on all cores."""
     if len(args) != 2:
         print("error: give a file and a folder, LINES STORE", file=sys.stderr)
         return 2

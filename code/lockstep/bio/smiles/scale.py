@@ -23,7 +23,7 @@ class Reads(NamedTuple):
 
 
 def reads(lengths: np.ndarray, kind: Kind) -> Reads:
-    """Of molecules end to end, found by ends of type `kind`.
+    """Slice molecules that lie end to end, by ends of type `kind`.
 
     Args:
         lengths: int [molecules], in bytes.

@@ -34,13 +34,13 @@ SECONDS = 3.0  # until a wait is an error
 
 # --8<-- [start:skips]
 def skipping(good: list[bool], rank: int) -> int:
-    """Steps of a rank that leaves out the bad lines of its share."""
+    """Count the steps of a rank that leaves out the bad lines of its share."""
     return sum(good[rank::RANKS]) // BATCH
 
 
 def counted(good: list[bool], rank: int) -> int:
-    """Steps of a rank that was told how many lines are good: the trainer's,
-    which leaves none out and makes the last one short."""
+    """Count the steps of a rank that knows how many lines are good: the
+    trainer's, which leaves none out and makes the last one short."""
     n, me = sum(good), Process(rank, RANKS, torch.device("cpu"))
     cfg = TrainConfig(
         Path(), global_batch_size=RANKS * BATCH, micro_batch_size=BATCH
@@ -63,7 +63,8 @@ class Made(NamedTuple):
 
 
 def train(store: dist.Store, good: list[bool], skip: bool) -> Made:
-    """An epoch of a model of one weight, and a metric at its end."""
+    """Train a model of one weight for an epoch, and compute a metric at its
+    end."""
     rank = int(os.environ["RANK"])
     dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
     dist.barrier()  # however long a rank took to get here

@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 def write(
     folder: Path, smiles: Iterable[str], tokens: Tokens, size: int = SHARD
 ) -> int:
-    """A store of these molecules, `size` a shard; how many there were."""
+    """Write a store of these molecules, `size` a shard; return their number."""
     folder.mkdir(parents=True, exist_ok=True)
     shards: list[dict[str, Any]] = []
     held, ends = bytearray(), array("Q", [0])

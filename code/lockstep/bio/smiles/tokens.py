@@ -46,12 +46,12 @@ class Tokens:
         ).encode("latin-1")
 
     def decode(self, ids: bytes) -> str:
-        """The text again."""
+        """Return the text again."""
         return "".join(self.text.get(one, one) for one in ids.decode("latin-1"))
 
 
 def frequent(lines: Iterable[str]) -> list[str]:
-    """The tokens of several characters that most of these lines need."""
+    """Return the tokens of several characters that most of these lines need."""
     counts = Counter(one for line in lines for one in MANY.findall(line))
     kinds = sorted(
         counts.keys() - {*ALWAYS}, key=lambda one: (-counts[one], one)

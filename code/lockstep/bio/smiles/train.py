@@ -50,7 +50,7 @@ class Held(Molecules):
 
 
 def task(cfg: TrainConfig) -> Task:
-    """The next token of molecules; its accuracy is that of all tokens.
+    """Predict the next token of molecules; the accuracy counts all tokens.
 
     Raises:
         ConfigError: LOCKSTEP_STORE does not name a store.

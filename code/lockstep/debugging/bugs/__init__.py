@@ -75,16 +75,17 @@ class Bug(Exercise):
         return Path(__path__[0], "answers", f"{self.name}.py")
 
     def sound(self) -> str:
-        """The trainer without the bug."""
+        """Return the trainer without the bug."""
         rewritten = getattr(self.module, "REWRITTEN", ())
         return replaced(plain(CUT.read_text("utf-8")), rewritten)
 
     def broken(self, *defects: str) -> str:
-        """The trainer with the bug, or with some of its defects."""
+        """Return the trainer with the bug, or with some of its defects."""
         return with_defects(self.sound(), self, defects or self.defects)
 
     def otherwise_broken(self) -> str:
-        """The sound trainer with another bug, which a proof must not find."""
+        """Return the sound trainer with a different bug, which a proof must not
+        find."""
         other = bugs()[self.module.OTHER]
         return with_defects(self.sound(), other, other.defects)
 
@@ -97,16 +98,16 @@ class Bug(Exercise):
         return "\n".join(line.rstrip() for line in lines)
 
     def strong(self) -> str:
-        """An answer's code, without its title."""
+        """Return an answer's code, without its title."""
         return self.answer.read_text("utf-8").partition("\n\n")[2].strip()
 
     def solution(self) -> dict[str, str]:
-        """What gets full marks, by the names of files."""
+        """Return the files that get full marks, by name."""
         answer = self.answer.read_text("utf-8")
         return {"trainer.py": self.sound(), "answer.py": answer}
 
     def starter(self) -> dict[str, str]:
-        """What a reader starts from, by the names of files."""
+        """Return the files that a reader starts from, by name."""
         template = Path(__path__[0], "template.py").read_text("utf-8")
         return {
             "trainer.py": self.broken(),
@@ -128,12 +129,12 @@ class Bug(Exercise):
         )
 
     def constant(self, name: str) -> Any:
-        """The value of a constant of the module."""
+        """Return the value of a constant of the module."""
         return getattr(self.module, name)
 
     def graded(self, file: Path, hints: int = 0) -> Graded:
-        """What the answer in `file` gets, with the fix beside it, and with
-        that many hints taken.
+        """Grade the answer in `file` and the fix next to it, with that many
+        hints taken.
 
         Raises:
             CannotGradeError: the files cannot be graded; one line says why.
@@ -152,7 +153,7 @@ class Bug(Exercise):
 
 
 def with_defects(trainer: str, bug: Bug, defects: Iterable[str]) -> str:
-    """The source of a trainer with some of a bug's defects."""
+    """Return the source of a trainer with some of a bug's defects."""
     for number in defects:
         trainer = replaced(trainer, bug.module.PLANTED[number])
     return trainer
@@ -164,7 +165,7 @@ def bugs() -> dict[str, Bug]:
 
 
 def plain(text: str) -> str:
-    """The cut as a file of its own: no marks for pages."""
+    """Return the cut as a separate file, without marks for pages."""
     text = re.sub(r"^# --8<-- .*\n", "", text, flags=re.M)
     text = re.sub(r" *--8<-- \[start:\w+\]", "", text)
     return text.replace(" interview.py ", " trainer.py ")

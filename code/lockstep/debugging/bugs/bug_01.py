@@ -33,8 +33,8 @@ REWRITTEN = [
     ),
     (
         """def sampler(cfg, rank, world, n, position):
-    \"\"\"This rank's micro-batches. All state is `position`: samples whose step
-    is done. What workers fetch ahead cannot move it.\"\"\"
+    \"\"\"Yield this rank's micro-batches. The only state is `position`: samples
+    of finished steps. Prefetching can't advance it.\"\"\"
     batch, accum = cfg.global_batch_size, cfg.grad_accum_steps(world)
     for at in range(position, cfg.max_steps * batch, batch):
         epochs, index = np.divmod(np.arange(at, at + batch), n)

@@ -37,8 +37,8 @@ OTHER = "09"
 REWRITTEN = [
     (
         """def sampler(cfg, rank, world, n, position):
-    \"\"\"This rank's micro-batches. All state is `position`: samples whose step
-    is done. What workers fetch ahead cannot move it.\"\"\"
+    \"\"\"Yield this rank's micro-batches. The only state is `position`: samples
+    of finished steps. Prefetching can't advance it.\"\"\"
     batch, accum = cfg.global_batch_size, cfg.grad_accum_steps(world)
     for at in range(position, cfg.max_steps * batch, batch):
         epochs, index = np.divmod(np.arange(at, at + batch), n)
@@ -68,13 +68,13 @@ REWRITTEN = [
             for micro in np.split(mine, accum):
                 yield micro
 
-    def done(self, samples):  # a step is, of that many
+    def done(self, samples):  # a step with so many is done
         self.position += samples
 """,
     ),
     (
-        "Step and loss of the newest checkpoint; rank 0 picks it for all.",
-        "Step, position and loss of the newest checkpoint; rank 0 picks it.",
+        "Return step and loss of the newest checkpoint, which rank 0 picks.",
+        "Return step, position and loss of the newest checkpoint.",
     ),
     (
         "    if path is None: return 0, 0.0\n",
@@ -126,7 +126,7 @@ PLANTED = {
             """\
                 yield micro
 
-    def done(self, samples):  # a step is, of that many
+    def done(self, samples):  # a step with so many is done
         self.position += samples
 """,
             """\

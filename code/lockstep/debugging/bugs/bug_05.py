@@ -38,10 +38,10 @@ REWRITTEN = [
     ),
     (
         """\
-    stop_at_step: int = 0  # leave early; 0 is never
+    stop_at_step: int = 0  # 0: run to the end
 """,
         """\
-    stop_at_step: int = 0  # leave early; 0 is never
+    stop_at_step: int = 0  # 0: run to the end
     rank: int = int(os.environ.get("RANK", 0))  # torchrun fills in both
     local_rank: int = int(os.environ.get("LOCAL_RANK", 0))
 """,

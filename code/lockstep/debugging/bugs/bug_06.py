@@ -54,7 +54,7 @@ PLANTED = {
         ("[rank::world]  # nothing padded or dropped", "[rank::world]"),
         (
             """\
-def evaluate(r, x, y):  # each sample once, on one rank: nothing is padded
+def evaluate(r, x, y):  # each sample on one rank, without padding
     mine = slice(r.rank, None, r.world)
 """,
             """\

@@ -46,7 +46,7 @@ PLANTED = {
     with r.log.phase("optimizer"):
         r.scaler.unscale_(r.optimizer)
         norm = nn.utils.clip_grad_norm_(r.ddp.parameters(), r.cfg.clip_norm)
-        # The one value the host reads, and the same on all ranks: they agree.
+        # The only value the host reads; equal on all ranks, so they agree.
         if not r.scaler.is_enabled() and not math.isfinite(norm.item()):
             raise FloatingPointError(f"gradient norm {norm.item()}")
         r.scaler.step(r.optimizer)  # skips an fp16 overflow

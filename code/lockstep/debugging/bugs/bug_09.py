@@ -29,11 +29,11 @@ OTHER = "07"
 PLANTED = {
     "09": [
         (
-            "manual_seed(1000 * (cfg.seed + 1) + rank)  # each its own dropout",
+            "manual_seed(1000 * (cfg.seed + 1) + rank)  # per-rank dropout",
             "manual_seed(1000 * (cfg.seed + 1))",
         ),
         (
-            "{}  # replicas are alike, generators not",
+            "{}  # replicas are equal, RNGs differ",
             "{}  # replicas are alike",
         ),
         (

@@ -36,8 +36,8 @@ PLANTED = {
 """,
         ),
         (
-            "# The one value the host reads, and the same on all",
-            "# The same on all",
+            "# The only value the host reads; equal on all ranks",
+            "# Equal on all ranks",
         ),
         (
             """\

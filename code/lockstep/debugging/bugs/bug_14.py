@@ -30,8 +30,8 @@ OTHER = "09"
 PLANTED = {
     "14": [
         (
-            "Step and loss of the newest checkpoint; rank 0 picks it for all.",
-            "Step and loss of the newest checkpoint.",
+            "of the newest checkpoint, which rank 0 picks.",
+            "of the newest checkpoint.",
         ),
         (
             "    path = on_rank0(lambda: max(saves, default=None))\n",

@@ -29,7 +29,7 @@ rule them out: only what is said differs.
 OTHER = "17"
 PLANTED = {
     "16": [
-        ("# 7. Metrics: every rank speaks.\n", "# 7. Metrics.\n"),
+        ("# 7. Metrics: every rank logs.\n", "# 7. Metrics.\n"),
         (
             """\
         self.events.write(json.dumps(record) + "\\n")

@@ -26,7 +26,7 @@ OTHER = "16"
 PLANTED = {
     "17": [
         (
-            "labeled by a linear teacher: there is a truth to learn.",
+            "labeled by a linear teacher that can be learned.",
             "of 32 features and four classes.",
         ),
         (

@@ -253,7 +253,7 @@ LIMIT = 16 * 1024  # bytes: less than the weights and what Adam keeps
 
 
 def dies_in_the_second_save(module: ModuleType) -> None:
-    """The kernel ends the process in the middle of a write."""
+    """End the process in the middle of a write, as a kill does."""
     save = module.save
     saves: list[Any] = []
 
@@ -396,7 +396,7 @@ def labels_can_be_learned(trainer: Trainer) -> None:
 
 
 def trains_as_before(trainer: Trainer) -> None:
-    """Of no defect: order, learning rate and weights are those of the cut."""
+    """Check order, learning rate and weights against the cut's."""
     mine, sound = trainer.plain, trainer.truth
     for step, ids in sound.samples.items():
         same = sorted(mine.samples.get(step, [])) == sorted(ids)
@@ -445,8 +445,8 @@ ALL: dict[Check, None] = dict.fromkeys(
 def examined(
     file: Path, sound: Path, folder: Path, defects: list[str]
 ) -> tuple[str, str]:
-    """What is wrong with a trainer: of its own defects and, if it has none of
-    them left, of anything else. Empty where nothing is."""
+    """Say what is wrong with a trainer: one of its own defects or, if it has
+    none of them left, anything else. Empty if nothing is wrong."""
     trainer = Trainer(file, sound, folder)
     own = [check for number in defects for check in CHECKS[number]]
     if wrong := first_failure(own, trainer):
@@ -456,7 +456,7 @@ def examined(
 
 
 def first_failure(checks: list[Check], trainer: Trainer) -> str:
-    """What the first check says that fails; empty if none does."""
+    """Return the message of the first check that fails; empty if none does."""
     for check in checks:
         name = check.__name__.replace("_", " ")
         try:

@@ -156,8 +156,8 @@ def own_work(file: Path, module: str) -> None:
 def proof_on_broken(
     bug: Bug, file: Path, folder: Path, seconds: float, budget: HangBudget
 ) -> tuple[tuple[str, str], str]:
-    """The proof's status on the broken trainer and, if that has two causes, on
-    a trainer with either; and what it said of the first."""
+    """Return the proof's status on the broken trainer and, if that has two
+    causes, on a trainer with either; and its message on the first."""
     evidence = ""
     broken = [bug.broken()]
     if len(bug.defects) > 1:
@@ -197,7 +197,7 @@ def proved(
 def fix_graded(
     bug: Bug, fix: Path, folder: Path, asked: float, budget: HangBudget
 ) -> dict[str, tuple[str, str]]:
-    """The statuses of both criteria of a fix."""
+    """Return the statuses of both criteria of a fix."""
     job = fix, written(folder, bug.sound()), folder / "runs", bug.defects
     seconds = budget.granted(asked)
     try:
@@ -212,7 +212,7 @@ def fix_graded(
 
 
 def ended_badly(error: RankError, cut: bool) -> tuple[str, str]:
-    """The status of what did not come to an end of its own."""
+    """Return the status of a process that didn't end by itself."""
     if error.cause[0] == "NotImplementedError":
         return "not attempted", "write `prove`"
     return "failed", ended_by(error, cut)
@@ -231,20 +231,20 @@ def prove(file: Path, trainer: Path) -> str | None:
 
 
 def symptom_of(file: Path) -> str:
-    """The answer's, on one line."""
+    """Return the answer's symptom, on one line."""
     return " ".join(str(getattr(load(file), "SYMPTOM", "")).split())
 
 
 def compiled(folder: Path, text: str) -> Path:
-    """A trainer's file for a proof: it runs as the text would, and says nothing
-    to a proof that reads it."""
+    """Write a trainer's file for a proof: it runs as the text would, and a
+    proof that reads it learns nothing."""
     code = marshal.dumps(compile(text, "trainer.py", "exec"))
     loader = f"import marshal\n\nexec(marshal.loads({code!r}))\n"
     return written(folder, loader)
 
 
 def written(folder: Path, text: str) -> Path:
-    """A trainer's file, whose path says nothing about it."""
+    """Write a trainer's file, whose path says nothing about it."""
     path = Path(mkdtemp(dir=folder), "trainer.py")
     path.write_text(text, encoding="utf-8")
     return path

@@ -58,7 +58,7 @@ def recorded(bug: Bug) -> str:
 
 
 def main(numbers: list[str]) -> None:
-    """Of all bugs, or of some."""
+    """Record all bugs, or some."""
     for number, bug in bugs().items():
         if numbers and number not in numbers:
             continue

@@ -56,12 +56,12 @@ class Run:
     seen: list[Any]  # of each rank: what `watch` returned
 
     def of(self, event: str, rank: int = 0) -> list[dict[str, Any]]:
-        """A rank's events of one kind."""
+        """Return a rank's events of one kind."""
         return [e for e in self.events[rank] if e["event"] == event]
 
     @property
     def ids(self) -> list[int]:
-        """Of all samples that were trained on, step after step."""
+        """Return the ids of all trained samples, step after step."""
         return [i for step in sorted(self.samples) for i in self.samples[step]]
 
 
@@ -96,7 +96,7 @@ def launch(
 
 
 def left_in(run_dir: Path, world: int, attempt: int, seen: list[Any]) -> Run:
-    """What launch number `attempt` logged and recorded, from 0 on."""
+    """Return what launch `attempt`, counted from 0, logged and recorded."""
     events: list[list[dict[str, Any]]] = []
     samples: dict[int, list[int]] = {}
     for rank in range(world):
@@ -115,7 +115,8 @@ class Forks(ranks.Ranks):
 
 
 def on_ranks(world: int, work: Callable[..., Any], *args: Any) -> list[Any]:
-    """What `work(*args)` returned on each of `world` forks of this process.
+    """Return what `work(*args)` returned on each of `world` forks of this
+    process.
 
     Raises:
         RunFailed: one of them raised, died, or hung.

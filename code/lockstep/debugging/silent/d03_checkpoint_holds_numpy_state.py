@@ -47,7 +47,7 @@ def load_checkpoint(
 
 # --8<-- [end:copy]
 def demonstrate() -> None:
-    """A save, and the restore that nobody had tried."""
+    """Save, and try the restore that had never run."""
     model = small_model()
     optimizer = torch.optim.AdamW(model.parameters())
     with TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 # --8<-- [start:copy]
 def from_env(name: str, default: int) -> int:
-    """A field that torchrun fills in."""
+    """Make a field that torchrun fills in."""
     return field(default_factory=lambda: int(os.environ.get(name, default)))
 
 
@@ -31,7 +31,7 @@ class TrainConfig:
 
 # --8<-- [end:copy]
 def demonstrate() -> None:
-    """The digest on each of two ranks."""
+    """Print the digest on each of two ranks."""
     for rank in range(2):
         cfg = TrainConfig(rank=rank, local_rank=rank, world_size=2)
         print(f"rank {rank}: {cfg.digest()[:16]}")

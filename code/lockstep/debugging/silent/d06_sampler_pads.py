@@ -19,7 +19,7 @@ from lockstep.instruments.forked import in_a_group
 def make_sampler(
     dataset: Dataset, num_replicas: int, rank: int
 ) -> DistributedSampler:
-    """This rank's share of every epoch."""
+    """Return a sampler for this rank's share of every epoch."""
     return DistributedSampler(dataset, num_replicas, rank, shuffle=True)
 
 
@@ -56,12 +56,12 @@ def one_right_of(n: int) -> tuple[Tensor, Tensor]:
 
 
 def accuracy() -> float:
-    """What `evaluate` makes, on this rank, of one right answer in 1,001."""
+    """Return `evaluate`'s result on this rank: one right answer in 1,001."""
     return evaluate(RightOnSampleZero(), TensorDataset(*one_right_of(ODD)))
 
 
 def demonstrate() -> None:
-    """An epoch of 1,001 samples on two ranks, and an evaluation."""
+    """Run an epoch of 1,001 samples on two ranks, and an evaluation."""
     data = cast(Dataset, range(ODD))
     ids = [i for rank in range(2) for i in make_sampler(data, 2, rank)]
     twice = len(ids) - len(set(ids))

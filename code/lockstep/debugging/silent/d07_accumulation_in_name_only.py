@@ -53,7 +53,7 @@ def run() -> tuple[int, int]:
 
 
 def demonstrate() -> None:
-    """The batch that is stated, and the one that is trained."""
+    """Print the batch that is stated, and the batch that is trained."""
     print(f"stated: {TrainConfig().global_batch_size} samples a step")
     samples, steps = run()
     print(f"trained: {samples // steps} samples a step, in {steps} steps")

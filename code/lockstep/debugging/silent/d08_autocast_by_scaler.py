@@ -46,7 +46,7 @@ def run(model: nn.Module) -> Tensor:
 
 
 def demonstrate() -> None:
-    """The number formats of a step that was to be fp32."""
+    """Print the number formats of a step that should be fp32."""
     model = small_model()
     dtypes: list[torch.dtype] = []
     model.register_forward_hook(lambda _, ins, out: dtypes.append(out.dtype))

@@ -16,7 +16,7 @@ from lockstep.instruments.forked import in_a_group
 
 # --8<-- [start:copy]
 def seed_everything(seed: int) -> None:
-    """Called first, on every rank, with the run's seed."""
+    """Seed all generators. Every rank calls this first, with the run's seed."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -36,8 +36,8 @@ def load_rng(path: Path) -> None:
 
 # --8<-- [end:copy]
 def run(path: Path, by_rank: bool) -> list[Tensor]:
-    """What dropout leaves of ones: eight draws, and after a restore the last
-    four again. `by_rank` fixes the seed."""
+    """Return dropout's output for ones: eight draws, and after a restore the
+    last four again. `by_rank` fixes the seed."""
     dropout, ones = nn.Dropout(0.1), torch.ones(32, 48)
     seed_everything(dist.get_rank() if by_rank else 0)
     drawn = [dropout(ones) for _ in range(4)]
@@ -53,8 +53,8 @@ def digest(mask: Tensor) -> str:
 
 
 def demonstrate() -> None:
-    """The fifth dropout mask of two ranks: seeded alike; with that fixed;
-    and drawn once more after a restore."""
+    """Print the fifth dropout mask of two ranks: with equal seeds, with that
+    fixed, and drawn once more after a restore."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rng.pt"
         alike = in_a_group(2, run, path, False)

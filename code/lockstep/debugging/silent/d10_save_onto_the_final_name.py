@@ -28,12 +28,12 @@ def save_checkpoint(
 
 
 def latest(folder: Path) -> Path | None:
-    """The newest checkpoint: names sort by step."""
+    """Return the newest checkpoint: names sort by step."""
     return max(folder.glob("ckpt-*.pt"), default=None)
 
 
 def load_latest(folder: Path) -> dict[str, Any] | None:
-    """The newest checkpoint's state; None before the first."""
+    """Load the newest checkpoint's state; None before the first."""
     path = latest(folder)
     return torch.load(path, map_location="cpu") if path else None
 
@@ -52,7 +52,7 @@ def run(folder: Path) -> None:
 
 
 def demonstrate() -> None:
-    """What a kill leaves behind, and what the next launch makes of it."""
+    """Print what a kill leaves behind, and what the next launch does."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         killed = get_context("fork").Process(target=run, args=[folder])

@@ -28,7 +28,7 @@ def setup_distributed(cfg: DistConfig, store: dist.Store) -> tuple[int, int]:
 
 # --8<-- [end:copy]
 def demonstrate() -> None:
-    """A group of one, on a machine without a GPU."""
+    """Start a group of one process on a machine without a GPU."""
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": ""}
     for cfg in DistConfig(), DistConfig("gloo"):
         try:

@@ -26,7 +26,7 @@ class TrainConfig:
 def save_checkpoint(
     path: Path, model: nn.Module, cfg: TrainConfig, step: int
 ) -> None:
-    """The state, and what run it is of."""
+    """Save the state, and a description of its run."""
     state = {
         "model": model.state_dict(),
         "step": step,
@@ -44,7 +44,7 @@ def load_checkpoint(path: Path, model: nn.Module, cfg: TrainConfig) -> int:
 
 # --8<-- [end:copy]
 def demonstrate() -> None:
-    """A run's checkpoint, restored by another run."""
+    """Restore a run's checkpoint in a different run."""
     model = small_model()
     saved, mine = TrainConfig(), TrainConfig(1, 0.1, 32, precision="bf16")
     with TemporaryDirectory() as folder:

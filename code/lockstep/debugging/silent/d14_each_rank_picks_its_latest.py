@@ -14,7 +14,7 @@ from lockstep.instruments.forked import in_a_group
 
 # --8<-- [start:copy]
 def step_of(path: Path) -> int:
-    """The step that a checkpoint's name says."""
+    """Return the step in a checkpoint's name."""
     found = re.search(r"step-(\d+)", path.name)
     return int(found.group(1)) if found else -1
 
@@ -35,7 +35,7 @@ def restore_latest(folder: Path, model: nn.Module) -> int:
 
 # --8<-- [end:copy]
 def save(folder: Path, *steps: int) -> None:
-    """What a trainer has left in `folder`."""
+    """Write the checkpoints that a trainer has left in `folder`."""
     folder.mkdir(exist_ok=True)
     for step in steps:
         state = {"model": small_model().state_dict(), "step": step}

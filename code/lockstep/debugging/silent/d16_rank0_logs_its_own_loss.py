@@ -56,7 +56,7 @@ def run_with_a_sick_rank_1(folder: Path) -> float:
 
 
 def demonstrate() -> None:
-    """What the log says, and what it does not."""
+    """Print what the log shows, and what it hides."""
     with TemporaryDirectory() as name:
         losses = in_a_group(2, run_with_a_sick_rank_1, Path(name))
         (log,) = Path(name).iterdir()

@@ -44,7 +44,8 @@ def held_out_loss(x: Tensor, y: Tensor, updates: bool) -> float:
 
 
 def demonstrate() -> None:
-    """A right trainer and one that never updates, on labels of both kinds."""
+    """Train a correct trainer and one that never updates, on both kinds of
+    labels."""
     random = ToyClassification()
     for kind, (x, y) in {
         "random": (random.x, random.y),

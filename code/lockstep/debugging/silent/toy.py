@@ -16,7 +16,7 @@ def toy(n: int = 256) -> tuple[Tensor, Tensor]:
 
 
 def small_model(dropout: float = 0.0) -> nn.Module:
-    """An MLP, (m, 32) to (m, 4), with the same weights in every process."""
+    """Return an MLP, (m, 32) to (m, 4), with equal weights in every process."""
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Linear(FEATURES, 48),

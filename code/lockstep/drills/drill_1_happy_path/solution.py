@@ -26,7 +26,7 @@ class TrainConfig:
 # --8<-- [end:config]
 # 2. Data and sampler.  --8<-- [start:data]
 def toy(n=4000, held_out=1000):
-    """(ids, x, y), labeled by a linear teacher: there is a truth to learn."""
+    """Return (ids, x, y), labeled by a linear teacher that can be learned."""
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(n + held_out, 32, generator=rng)
     y = (x @ torch.randn(32, 4, generator=rng)).argmax(1)
@@ -50,7 +50,7 @@ def build(cfg):
                           nn.Dropout(cfg.dropout), nn.Linear(64, 4))
     return model, torch.optim.AdamW(model.parameters())
 
-def learning_rate(cfg, step):  # of the step alone: no scheduler to save
+def learning_rate(cfg, step):  # no scheduler to save
     warm = min(1.0, (step + 1) / (cfg.warmup_steps + 1))
     cosine = math.cos(math.pi * step / cfg.max_steps)
     return cfg.learning_rate * warm * (0.55 + 0.45 * cosine)

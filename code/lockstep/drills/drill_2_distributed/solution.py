@@ -18,7 +18,7 @@ from torch.utils.data import TensorDataset
 class TrainConfig:
     run_dir: Path = Path("runs/cut")
     seed: int = 0
-    global_batch_size: int = 64  # the run's own, whatever the world size
+    global_batch_size: int = 64  # the same at every world size
     micro_batch_size: int = 16
     max_steps: int = 200
     learning_rate: float = 3e-3
@@ -36,7 +36,7 @@ class TrainConfig:
 # --8<-- [end:config]
 # 2. Data and sampler.  --8<-- [start:data]
 def toy(n=4000, held_out=1000):
-    """(ids, x, y), labeled by a linear teacher: there is a truth to learn."""
+    """Return (ids, x, y), labeled by a linear teacher that can be learned."""
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(n + held_out, 32, generator=rng)
     y = (x @ torch.randn(32, 4, generator=rng)).argmax(1)
@@ -55,19 +55,19 @@ def sampler(cfg, rank, world, n):
         yield from np.split(mine, accum)
 # --8<-- [end:data]
 # 3. Model and optimizer.  --8<-- [start:model]
-def build(cfg):  # seeded alike, so alike on every rank
+def build(cfg):  # one seed, so equal on every rank
     torch.manual_seed(cfg.seed)
     model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(),
                           nn.Dropout(cfg.dropout), nn.Linear(64, 4))
     return model, torch.optim.AdamW(model.parameters())
 
-def learning_rate(cfg, step):  # of the step alone: no scheduler to save
+def learning_rate(cfg, step):  # no scheduler to save
     warm = min(1.0, (step + 1) / (cfg.warmup_steps + 1))
     cosine = math.cos(math.pi * step / cfg.max_steps)
     return cfg.learning_rate * warm * (0.55 + 0.45 * cosine)
 # --8<-- [end:model]
 # 4. Ranks.  --8<-- [start:ranks]
-def join(**where):  # torchrun says: one process, one device, one rank
+def join(**where):  # from torchrun: one process, one device, one rank
     gpu = torch.cuda.is_available()
     local = int(os.environ["LOCAL_RANK"])  # on this node; the rank is global
     device = torch.device("cuda", local) if gpu else torch.device("cpu")
@@ -75,7 +75,7 @@ def join(**where):  # torchrun says: one process, one device, one rank
     dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", **where)
     return dist.get_rank(), dist.get_world_size(), device
 
-def wrap(model, device):  # DDP averages gradients; it shards no input
+def wrap(model, device):  # DDP averages gradients only
     return nn.parallel.DistributedDataParallel(model.to(device))
 # --8<-- [end:ranks]
 # 5. One optimizer step.  --8<-- [start:step]
@@ -88,13 +88,13 @@ def train_step(r, source):
         x, y = x.to(r.device), y.to(r.device)
         with nullcontext() if last else r.ddp.no_sync():
             loss = nn.functional.cross_entropy(r.ddp(x), y, reduction="sum")
-            # A sum over the global count, no mean of means; DDP divides by the
+            # Sum over the global count, not a mean of means; DDP divides by the
             # world size.
             (loss * r.world / batch).backward()
         total += loss.detach()
         ids.append(own)
     norm = nn.utils.clip_grad_norm_(r.ddp.parameters(), r.cfg.clip_norm)
-    # The one value the host reads, and the same on all ranks: they agree.
+    # The only value the host reads; equal on all ranks, so they agree.
     if not math.isfinite(norm.item()):
         raise FloatingPointError(f"gradient norm {norm.item()}")
     r.optimizer.step()
@@ -113,7 +113,7 @@ def save(r, state):
         tmp.rename(final)
     dist.barrier()
 # --8<-- [end:checkpoint]
-# 7. Metrics: every rank speaks.  --8<-- [start:metrics]
+# 7. Metrics: every rank logs.  --8<-- [start:metrics]
 class Log:
     def __init__(self, run_dir, rank):
         name = f"rank-{rank}"
@@ -130,7 +130,7 @@ class Log:
         head = int.from_bytes(b"LOCKSTEP"), 0, step, position
         self.samples.write(np.concatenate([head, [len(ids)], ids]).tobytes())
 
-def evaluate(r, x, y):  # each sample once, on one rank: nothing is padded
+def evaluate(r, x, y):  # each sample on one rank, without padding
     mine = slice(r.rank, None, r.world)
     with torch.no_grad():
         answers = r.ddp.eval()(x[mine].to(r.device)).argmax(1).cpu()
@@ -149,7 +149,7 @@ def train(cfg, rank, world, device):
         cfg=cfg, rank=rank, world=world, device=device, log=log,
         ddp=wrap(model, device), optimizer=optimizer,
         parts={"model": model, "optimizer": optimizer})
-    torch.manual_seed(1000 * (cfg.seed + 1) + rank)  # each its own dropout
+    torch.manual_seed(1000 * (cfg.seed + 1) + rank)  # per-rank dropout
     log.emit("run_started", world_size=world, steps=cfg.max_steps,
              seed=cfg.seed, dataset_length=n, order="permutation")
     source = map(data.__getitem__, sampler(cfg, rank, world, n))

@@ -21,7 +21,7 @@ OF_A_LAUNCH = ("run_dir", "micro_batch_size", "stop_at_step",
 class TrainConfig:
     run_dir: Path = Path("runs/cut")
     seed: int = 0
-    global_batch_size: int = 64  # the run's own, whatever the world size
+    global_batch_size: int = 64  # the same at every world size
     micro_batch_size: int = 16
     max_steps: int = 200
     learning_rate: float = 3e-3
@@ -29,7 +29,7 @@ class TrainConfig:
     clip_norm: float = 1.0
     dropout: float = 0.1
     checkpoint_every_steps: int = 50
-    stop_at_step: int = 0  # leave early; 0 is never
+    stop_at_step: int = 0  # 0: run to the end
 
     def grad_accum_steps(self, world):
         batch, share = self.global_batch_size, self.micro_batch_size * world
@@ -38,19 +38,19 @@ class TrainConfig:
                      f" --micro-batch-size x {world} ranks, here {share}")
         return batch // share
 
-    def identity(self):  # what decides the training, wherever it runs
+    def identity(self):  # the settings that decide training
         return {k: v for k, v in asdict(self).items() if k not in OF_A_LAUNCH}
 # --8<-- [end:config]
 # 2. Data and sampler.  --8<-- [start:data]
 def toy(n=4000, held_out=1000):
-    """(ids, x, y), labeled by a linear teacher: there is a truth to learn."""
+    """Return (ids, x, y), labeled by a linear teacher that can be learned."""
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(n + held_out, 32, generator=rng)
     y = (x @ torch.randn(32, 4, generator=rng)).argmax(1)
     return TensorDataset(torch.arange(n), x[:n], y[:n]), (x[n:], y[n:])
 
 def sampler(cfg, rank, world, n, position):
-    """This rank's micro-batches. All state is `position`: samples whose step
+    """Yield this rank's micro-batches. The only state is `position`: samples
     is done."""
     batch, accum = cfg.global_batch_size, cfg.grad_accum_steps(world)
     for at in range(position, cfg.max_steps * batch, batch):
@@ -63,19 +63,19 @@ def sampler(cfg, rank, world, n, position):
         yield from np.split(mine, accum)
 # --8<-- [end:data]
 # 3. Model and optimizer.  --8<-- [start:model]
-def build(cfg):  # seeded alike, so alike on every rank
+def build(cfg):  # one seed, so equal on every rank
     torch.manual_seed(cfg.seed)
     model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(),
                           nn.Dropout(cfg.dropout), nn.Linear(64, 4))
     return model, torch.optim.AdamW(model.parameters())
 
-def learning_rate(cfg, step):  # of the step alone: no scheduler to save
+def learning_rate(cfg, step):  # no scheduler to save
     warm = min(1.0, (step + 1) / (cfg.warmup_steps + 1))
     cosine = math.cos(math.pi * step / cfg.max_steps)
     return cfg.learning_rate * warm * (0.55 + 0.45 * cosine)
 # --8<-- [end:model]
 # 4. Ranks.  --8<-- [start:ranks]
-def join(**where):  # torchrun says: one process, one device, one rank
+def join(**where):  # from torchrun: one process, one device, one rank
     gpu = torch.cuda.is_available()
     local = int(os.environ["LOCAL_RANK"])  # on this node; the rank is global
     device = torch.device("cuda", local) if gpu else torch.device("cpu")
@@ -83,12 +83,12 @@ def join(**where):  # torchrun says: one process, one device, one rank
     dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", **where)
     return dist.get_rank(), dist.get_world_size(), device
 
-def on_rank0(decide):  # one rank looks; all get the same answer
+def on_rank0(decide):  # all get rank 0's answer
     box = [decide() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(box, device=torch.device("cpu"))
     return box[0]
 
-def wrap(model, device):  # DDP averages gradients; it shards no input
+def wrap(model, device):  # DDP averages gradients only
     ddp = nn.parallel.DistributedDataParallel(model.to(device))
     # After its first backward pass DDP regroups its buckets, which changes the
     # order of additions. Waste that pass, and a resume is bitwise equal.
@@ -106,13 +106,13 @@ def train_step(r, source):
         x, y = x.to(r.device), y.to(r.device)
         with nullcontext() if last else r.ddp.no_sync():
             loss = nn.functional.cross_entropy(r.ddp(x), y, reduction="sum")
-            # A sum over the global count, no mean of means; DDP divides by the
+            # Sum over the global count, not a mean of means; DDP divides by the
             # world size.
             (loss * r.world / batch).backward()
         total += loss.detach()
         ids.append(own)
     norm = nn.utils.clip_grad_norm_(r.ddp.parameters(), r.cfg.clip_norm)
-    # The one value the host reads, and the same on all ranks: they agree.
+    # The only value the host reads; equal on all ranks, so they agree.
     if not math.isfinite(norm.item()):
         raise FloatingPointError(f"gradient norm {norm.item()}")
     r.optimizer.step()
@@ -126,15 +126,15 @@ def save(r, state):
     on_rank0(lambda: shutil.rmtree(tmp, ignore_errors=True) or tmp.mkdir())
     gpu = r.device.type == "cuda"  # Cut: Python's and NumPy's generators.
     rng = torch.get_rng_state(), gpu and torch.cuda.get_rng_state()
-    once = r.parts if r.rank == 0 else {}  # replicas are alike, generators not
+    once = r.parts if r.rank == 0 else {}  # replicas are equal, RNGs differ
     parts = {name: part.state_dict() for name, part in once.items()}
     torch.save({"state": state, "rng": rng, **parts}, tmp / f"rank-{r.rank}.pt")
-    os.sync()  # the record of what was trained on reaches the disk as well
+    os.sync()  # the sample record must reach the disk, too
     dist.barrier()
     on_rank0(lambda: tmp.rename(final) and os.sync())
 
 def restore(r):
-    """Step and loss of the newest checkpoint; rank 0 picks it for all."""
+    """Return step and loss of the newest checkpoint, which rank 0 picks."""
     saves = r.cfg.run_dir.glob("checkpoints/step-*")
     path = on_rank0(lambda: max(saves, default=None))
     if path is None: return 0, 0.0
@@ -152,7 +152,7 @@ def restore(r):
     r.log.emit("checkpoint_restored", **state, saved=state)
     return state["step"], state["loss"]
 # --8<-- [end:checkpoint]
-# 7. Metrics: every rank speaks.  --8<-- [start:metrics]
+# 7. Metrics: every rank logs.  --8<-- [start:metrics]
 class Log:
     def __init__(self, run_dir, rank, attempt):
         name = f"attempt-{attempt}-rank-{rank}"
@@ -169,7 +169,7 @@ class Log:
         head = int.from_bytes(b"LOCKSTEP"), self.who["attempt"], step, position
         self.samples.write(np.concatenate([head, [len(ids)], ids]).tobytes())
 
-def evaluate(r, x, y):  # each sample once, on one rank: nothing is padded
+def evaluate(r, x, y):  # each sample on one rank, without padding
     mine = slice(r.rank, None, r.world)
     with torch.no_grad():
         answers = r.ddp.eval()(x[mine].to(r.device)).argmax(1).cpu()
@@ -197,7 +197,7 @@ def train(cfg, rank, world, device):
         cfg=cfg, rank=rank, world=world, device=device, log=log,
         ddp=wrap(model, device), optimizer=optimizer,
         parts={"model": model, "optimizer": optimizer})
-    torch.manual_seed(1000 * (cfg.seed + 1) + rank)  # each its own dropout
+    torch.manual_seed(1000 * (cfg.seed + 1) + rank)  # per-rank dropout
     about = {**log.who, "world_size": world, "config": cfg.identity()}
     log.emit("run_started", **about, steps=cfg.max_steps, seed=cfg.seed,
              dataset_length=n, order="permutation")

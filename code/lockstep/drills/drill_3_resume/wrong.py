@@ -23,7 +23,7 @@ MUTANTS = (
 """),
     Mutant.diff("ranks write under the final name", {"all have written"}, """
 -    torch.save({"state": state, "rng": rng, **parts}, tmp / f"rank-{r.rank}.pt")
--    os.sync()  # the record of what was trained on reaches the disk as well
+-    os.sync()  # the sample record must reach the disk, too
 +    torch.save({"state": state, "rng": rng, **parts}, final.mkdir(exist_ok=True) or final / f"rank-{r.rank}.pt")
      dist.barrier()
 -    on_rank0(lambda: tmp.rename(final) and os.sync())

@@ -39,13 +39,13 @@ ALONE = 3  # cells that need no group
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 0 if every typed cell holds, 1 if not, 2 for no such file."""
     parser = argparse.ArgumentParser(prog=f"python -m {PROGRAM}")
-    parser.add_argument("file", nargs="?", type=Path, help="what you typed")
+    parser.add_argument("file", nargs="?", type=Path, help="your file")
     parser.add_argument(
         "--cells",
         type=int,
         choices=range(1, len(CELLS) + 1),
         metavar="N",
-        help="print the first N cells, to go on from there",
+        help="number of our cells to print, so that you can continue",
     )
     parser.add_argument("--as-rank", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["REHEARSAL"] = folder
         if code := rehearse(options.file, count):
             return code
-    print(f"{count} of {len(CELLS)} cells hold", end="")
+    print(f"{count} of {len(CELLS)} cells pass", end="")
     print(f"; next, {title(count)}: {', '.join(missing)}" if missing else "")
     return 0
 

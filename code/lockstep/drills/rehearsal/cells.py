@@ -76,7 +76,7 @@ def config(cut: Any) -> None:
 
 
 def data(cut: Any) -> None:
-    """Each sample once an epoch, whatever the number of ranks."""
+    """Each sample once per epoch at any world size."""
     samples, (x, y) = cut.toy()
     n = len(samples)
     cfg = configured(cut, max_steps=2 * n // BATCH)  # into a second epoch
@@ -122,7 +122,7 @@ def data(cut: Any) -> None:
 
 
 def model(cut: Any) -> None:
-    """Alike on every rank; the rate follows from the step."""
+    """Equal on every rank; the rate is a function of the step."""
     cfg = configured(cut)
     (net, optimizer), (other, _) = cut.build(cfg), cut.build(cfg)
     pairs = zip(net.parameters(), other.parameters(), strict=True)
@@ -213,7 +213,7 @@ def step(cut: Any) -> None:
 
 
 def checkpoint(cut: Any) -> None:
-    """Whole or not there; each rank's RNG state is back."""
+    """Complete or absent; each rank's RNG state is restored."""
     r = replica(cut, run_dir=folder("6", "checkpoints"))
     cut.train_step(r, micro_batches(cut, r))
     torch.manual_seed(r.rank)
@@ -304,7 +304,7 @@ def metrics(cut: Any) -> None:
 
 
 def launch(cut: Any) -> None:
-    """Stopped, launched again: equal weights, proven."""
+    """Stopped and relaunched: equal weights, proven."""
     whole, stopped = folder("8-whole"), folder("8-stopped")
     for run_dir, stop in (whole, 0), (stopped, 25), (stopped, 0):
         asked = f"--run-dir {run_dir} --max-steps 60 --stop-at-step {stop}"

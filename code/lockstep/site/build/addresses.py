@@ -28,13 +28,13 @@ _moved: dict[str, str] = {}  # of the present build
 
 
 def address(page: str) -> str:
-    """The address of `concepts/hardware.md` is `concepts/hardware/`."""
+    """Return a page's address: `concepts/memory/` for `concepts/memory.md`."""
     page, hash_, anchor = page.partition("#")
     return page.removesuffix("index.md").replace(".md", "/") + hash_ + anchor
 
 
 def published(docs: Path) -> list[str]:
-    """The pages of all releases, as paths below `docs`."""
+    """Return the pages of all releases, as paths below `docs`."""
     return (docs / PUBLISHED).read_text("utf-8").split()
 
 

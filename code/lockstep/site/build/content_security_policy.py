@@ -42,7 +42,7 @@ _RULES = {
 
 
 def inline_scripts(html: str) -> set[str]:
-    """The scripts that a page holds and a browser runs."""
+    """Return the scripts that a page holds and a browser runs."""
     return {
         found["text"]
         for found in _SCRIPT.finditer(html)
@@ -51,7 +51,7 @@ def inline_scripts(html: str) -> set[str]:
 
 
 def policy(scripts: Iterable[str]) -> str:
-    """The policy under which `scripts`, and no other inline ones, run."""
+    """Return the policy under which only `scripts` run inline."""
     hashes = (b64encode(sha256(text.encode()).digest()) for text in scripts)
     listed = " ".join(
         sorted(f"'sha256-{digest.decode()}'" for digest in hashes)

@@ -36,7 +36,7 @@ from lockstep.explore import page as explore_page
 from lockstep.explore import planner_page
 from lockstep.practice import estimates
 from lockstep.practice.figures import ENVIRONMENT, computed
-from lockstep.site.build import frame, preview
+from lockstep.site.build import bundles, frame, preview
 from lockstep.site.build.build_cache import (
     KeptNavigation,
     Store,
@@ -86,7 +86,7 @@ _BUTTONS = """
 
 [Open in Colab]({colab}){{ .md-button }}
 <a class="md-button" href="{file}" download>Download</a>
-[Read it here]({page}){{ .md-button }}
+[Read the notebook]({page}){{ .md-button }}
 {{ .notebook }}
 """
 
@@ -133,9 +133,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 @event_priority(100)  # mkdocs-jupyter makes pages of the notebooks after it
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Publish the notebooks; the planner's files, and MicroPython to run them;
-    what schedules cards; with the licenses.
+    what schedules cards; with the licenses. Join style sheets and scripts.
     Publish the recorded traces. Add the pages that are made at build time."""
     api.publish(files, config)
+    bundles.join(files, config)
     modules = _modules(config)
     for name in ("micropython.mjs", "micropython.wasm", "package.json"):
         path = modules / _MICROPYTHON / name
@@ -144,7 +145,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         _publish(files, config, f"assets/ts-fsrs/{path.name}", path)
     for path in sorted(timeline.FOLDER.glob("*.json")):
         _publish(files, config, f"performance/traces/{path.name}", path)
-    files.append(File.generated(config, preview.URI, content=preview.png()))
+    home = (Path(config.docs_dir) / "index.md").read_text("utf-8")
+    files.append(File.generated(config, preview.URI, content=preview.png(home)))
     bundle = "assets/python-files.json"
     files.append(File.generated(config, bundle, content=dumps(in_browser())))
     bundle = "assets/messages.json"
@@ -306,8 +308,8 @@ def on_build_error(**_: object) -> None:
 
 
 def in_browser() -> dict[str, str]:
-    """What MicroPython runs, by its path: planner, estimates, explorables, and
-    what explains a log."""
+    """Return what MicroPython runs, by its path: planner, estimates,
+    explorables, and what explains a log."""
     practice = Path(estimates.__file__).parent
     paths = [practice / name for name in estimates.FILES]
     code = practice.parents[1]

@@ -4,6 +4,8 @@ page's claim, and the samples that no step will see.
 
 from __future__ import annotations
 
+import re
+import textwrap
 from io import BytesIO
 
 from PIL import Image, ImageDraw, ImageFont
@@ -15,21 +17,34 @@ SIZE = 1200, 630  # the ratio that no service crops: https://ogp.me
 MARGIN = 70
 INK, PAPER, TRAINED, LOST = "#15202b", "#ffffff", "#2f6db5", "#d9dee3"
 CELL, GAP = 38, 6
-LINES = (
-    (72, "Lockstep"),
-    (44, "Training on many GPUs\nfails silently.\nLearn to see it."),
-    (30, "A run was killed and resumed.\nIt will never see {} samples."),
-)
+COLUMNS = 22  # of the claim, at the left of the samples
 
 
-def png() -> bytes:
-    """Return the picture: the words at the left, the epoch at the right."""
+def claim(home: str) -> list[str]:
+    """Return the home page's heading in lines; each sentence begins a line."""
+    heading = next(line for line in home.splitlines() if line.startswith("# "))
+    sentences = re.split(r"(?<=[.?!]) ", heading.removeprefix("# "))
+    return [line for one in sentences for line in textwrap.wrap(one, COLUMNS)]
+
+
+def png(home: str) -> bytes:
+    """Return the picture: the words at the left, the epoch at the right.
+
+    Args:
+        home: The home page's Markdown.
+    """
     counts = restart.times(settings.read(restart.SETTINGS, ""))
+    lost = f"It will never see {counts.count(0)} samples."
+    words = (
+        (72, "Lockstep"),
+        (44, "\n".join(claim(home))),
+        (30, f"A run was killed and resumed.\n{lost}"),
+    )
     image = Image.new("RGB", SIZE, PAPER)
     canvas = ImageDraw.Draw(image)
     top = 80.0
-    for size, words in LINES:
-        text, font = words.format(counts.count(0)), ImageFont.load_default(size)
+    for size, text in words:
+        font = ImageFont.load_default(size)
         canvas.text((MARGIN, top), text, INK, font, spacing=size // 3)
         bottom = canvas.textbbox((0, top), text, font, spacing=size // 3)[3]
         top = bottom + 50

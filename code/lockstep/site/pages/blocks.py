@@ -84,7 +84,7 @@ class Block:
         return paths[0] if paths and folder in paths[0].parents else None
 
     def mark(self, name: str) -> pytest.Mark | None:
-        """The block's pytest mark of that name."""
+        """Return the block's pytest mark of that name."""
         return next((m.mark for m in self.marks if m.name == name), None)
 
     @property
@@ -129,7 +129,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def pages(root: Path) -> list[Path]:
-    """The pages whose blocks are verified: the site's, and the README."""
+    """Return the pages whose blocks are verified: the site's and README."""
     docs = Path(site_config(root).docs_dir)
     readme = root / "README.md"
     return [*sorted(docs.rglob("*.md")), *([readme] if readme.exists() else [])]

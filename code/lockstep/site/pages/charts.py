@@ -84,8 +84,8 @@ def bars(
     rules: Mapping[str, float] | None = None,
     fills: Sequence[int] = range(5),
 ) -> Drawing:
-    """A bar for each row, made of parts that all rows name in one order; its
-    sum stands beside its name. Upright rules have a name at a value."""
+    """Draw a bar for each row, made of parts that all rows name in one order;
+    its sum stands next to its name. Upright rules have a name at a value."""
     parts = [*next(iter(rows.values()))]
 
     def swatch(canvas: Canvas, i: int, at: float, middle: float) -> None:
@@ -178,7 +178,8 @@ def intervals(
     axis: Axis,
     rules: Mapping[str, float] | None = None,
 ) -> Drawing:
-    """A mark for each row's value, with a bar from its low to its high end."""
+    """Draw a mark for each row's value, with a bar from its low to its high
+    end."""
 
     def draw(canvas: Canvas) -> None:
         right = canvas.width - 14
@@ -279,7 +280,7 @@ class Lane:
 def lanes(
     groups: Mapping[str, Sequence[Lane]], kinds: Sequence[str], axis: Axis
 ) -> Drawing:
-    """What happened at the same time, in a group for each rank."""
+    """Draw what happened at the same time, in a group for each rank."""
 
     def draw(canvas: Canvas) -> None:
         canvas.legend(kinds, Canvas.swatch)
@@ -335,15 +336,15 @@ class Canvas(svg.Canvas):
     def plain(
         self, at: float, top: float, wide: float, high: float, kind: int
     ) -> None:
-        """A rectangle in the color of a kind, without its hatch."""
+        """Draw a rectangle in the color of a kind, without its hatch."""
         d = f"M{place(at)} {place(top)}h{place(wide)}v{high}H{place(at)}z"
         self.path(d, f"chart-edge chart-fill-{kind}")
 
     def shape(
         self, at: float, top: float, wide: float, high: float, kind: str
     ) -> None:
-        """A rectangle: `fill-0` in a kind's color and hatch, `plain-0` in its
-        color alone, `stroke-0` as an outline."""
+        """Draw a rectangle: `fill-0` in a kind's color and hatch, `plain-0` in
+        its color alone, `stroke-0` as an outline."""
         look, _, number = kind.partition("-")
         if look == "plain":
             self.plain(at, top, wide, high, int(number))
@@ -356,13 +357,13 @@ class Canvas(svg.Canvas):
             self.box(at, top, wide, high, kind)
 
     def upright(self, at: float, top: float, bottom: float, kind: str) -> None:
-        """A line from top to bottom."""
+        """Draw a line from top to bottom."""
         self.path(f"M{place(at)} {place(top)}V{place(bottom)}", kind)
 
     def measure(
         self, begin: float, end: float, top: float, high: float, words: str
     ) -> None:
-        """A line with a foot at both ends, and words on its middle."""
+        """Draw a line with a foot at both ends, and words on its middle."""
         feet = "".join(
             f"M{place(at)} {place(top)}v{high}" for at in (begin, end)
         )
@@ -389,7 +390,7 @@ class Canvas(svg.Canvas):
         self.parts.append("</a>")
 
     def mark(self, kind: int, x: float, y: float) -> None:
-        """A circle, square, triangle, diamond or cross around a point."""
+        """Draw a circle, square, triangle, diamond or cross around a point."""
         d = (
             "m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z",
             "m-4 -4h8v8h-8z",
@@ -401,7 +402,7 @@ class Canvas(svg.Canvas):
         self.path(start + d, f"chart-mark chart-stroke-{kind}")
 
     def swatch(self, kind: int, at: float, middle: float) -> None:
-        """A sample of a fill, for the legend."""
+        """Draw a sample of a fill, for the legend."""
         self.box(at, middle - 6, 22, 12, f"fill-{kind}")
 
     def legend(
@@ -409,7 +410,7 @@ class Canvas(svg.Canvas):
         labels: Sequence[str],
         sample: Callable[[Canvas, int, float, float], None],
     ) -> None:
-        """A sample and a name of each kind, in as many lines as they need."""
+        """Draw a sample and a name of each kind, in as few lines as fit."""
         lengths = [30 + long(label) for label in labels]
         for kind, x in enumerate(self.flow(lengths, 14, LINE)):
             sample(self, kind, x, self.y + 10)
@@ -425,8 +426,8 @@ class Canvas(svg.Canvas):
         bottom: float,
         grid: bool = True,
     ) -> None:
-        """The axis below a chart, with its grid behind all that is drawn. A
-        number that has no room next to the one before it is left out."""
+        """Draw the axis below a chart, with its grid behind everything else. A
+        number that does not fit next to the previous number is left out."""
         taken = 0.0
         for tick in axis.ticks:
             at = axis.at(tick, left, right)
@@ -444,7 +445,7 @@ class Canvas(svg.Canvas):
 
 
 def outline(points: Iterable[tuple[float, float]]) -> str:
-    """A path straight from point to point."""
+    """Return a path straight from point to point."""
     return "M" + "L".join(f"{place(x)} {place(y)}" for x, y in points)
 
 

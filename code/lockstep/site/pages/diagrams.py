@@ -211,8 +211,8 @@ def _is_idle(element: Element, ids: dict[str, str]) -> bool:
 def _attributes(
     element: Element, style: str, ids: dict[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """What a drawing shows, with styles as attributes, which a page's own
-    styles can overrule."""
+    """Yield the visible parts' styles as attributes, which a page's own styles
+    can overrule."""
     for key, value in element.attrib.items():
         if key == "class":
             yield key, " ".join(dict.fromkeys(value.split()))

@@ -173,7 +173,7 @@ def groups(folder: Path = FOLDER) -> dict[str, list[Message]]:
 
 
 def _read(folder: Path) -> tuple[list[tuple[Path, Message]], list[str]]:
-    """The entries that can be read, with their file, and other files' and
+    """Return the entries that can be read, with their file, and the other
     entries' faults."""
     found: list[tuple[Path, Message]] = []
     faults: list[str] = []

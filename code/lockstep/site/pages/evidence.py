@@ -67,14 +67,15 @@ def has_test(test: str, root: Path = ROOT) -> bool:
 
 @cache
 def _body(path: Path) -> list[ast.stmt]:
-    """The statements of a module; none if it is not there."""
+    """Return the statements of a module; none if it is not there."""
     text = path.read_text("utf-8") if path.is_file() else ""
     return ast.parse(text).body
 
 
 @cache
 def _functions(path: Path) -> set[str]:
-    """The names of a module's functions, those of classes with the class."""
+    """Return the names of a module's functions, those of classes with the
+    class."""
     found = set()
     for node in _body(path):
         if isinstance(node, ast.FunctionDef):
@@ -86,8 +87,8 @@ def _functions(path: Path) -> set[str]:
 
 
 def headings(page: Path) -> Mapping[str, str]:
-    """The anchors of a page with the text of its headings, in order; then
-    those of other things."""
+    """Return the anchors of a page with the text of its headings, in order;
+    then those of other things."""
     return _headings(page.read_text("utf-8")) if page.is_file() else {}
 
 
@@ -146,7 +147,7 @@ def ending(test: str, ended: dict[str, list[str]], root: Path = ROOT) -> str:
 
 @cache
 def weekly(path: Path) -> set[str]:
-    """The names of a module's tests that carry the mark `weekly`."""
+    """Return the names of a module's tests that carry the mark `weekly`."""
     return {
         node.name
         for node in _body(path)

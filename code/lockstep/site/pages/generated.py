@@ -13,8 +13,9 @@ KEPT = Path(".cache/pages")  # below the folder of mkdocs.yml
 
 
 def page(config: MkDocsConfig, uri: str, text: str) -> File:
-    """A page whose Markdown is `text`. It is read from a file that is as old as
-    its text, so that a server writes only those pages again that changed."""
+    """Make a page whose Markdown is `text`. It is read from a file that is as
+    old as its text, so that a server writes only those pages again that
+    changed."""
     path = Path(config.config_file_path).parent / KEPT / uri
     if not path.exists() or path.read_text("utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ class Term(BaseModel):
 
 
 def place(target: str) -> str:
-    """The headings of a page and of its section: `Memory: State`."""
+    """Return the headings of a page and of its section: `Memory: State`."""
     path, _, anchor = target.partition("#")
     found = headings(DOCS / path)
     title = next(iter(found.values()), path)
@@ -63,7 +63,7 @@ def place(target: str) -> str:
 
 @cache
 def load(path: Path = DATA) -> dict[str, list[Term]]:
-    """The words by subject.
+    """Return the words by subject.
 
     Raises:
         ValueError: an entry has another shape than `Term`.
@@ -73,12 +73,12 @@ def load(path: Path = DATA) -> dict[str, list[Term]]:
 
 
 def terms() -> list[Term]:
-    """The words, in the page's order."""
+    """Return the words, in the page's order."""
     return [one for some in load().values() for one in some]
 
 
 def marked(html: str) -> str:
-    """A page's content with a definition at the first use of each word.
+    """Add a definition at each word's first use to a page's content.
 
     Args:
         html: what Markdown made of the page.

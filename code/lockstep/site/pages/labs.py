@@ -41,7 +41,7 @@ _INCLUDE = re.compile(r"^# (?=--8<--)", re.M)
 
 
 def notebook(source: str, root: Path) -> str:
-    """The notebook of a source, as a file's text; no cell has run.
+    """Make a source's notebook, as a file's text; no cell has run.
 
     Raises:
         BadInclude: a cell includes what is not there.
@@ -70,8 +70,8 @@ def exercises() -> Iterator[Exercise]:
 
 
 def needed(code: Path, *names: str) -> list[str]:
-    """The files in the folder `code` that modules import, directly or not, and
-    their own, relative to it."""
+    """Return the files in the folder `code` that modules import, directly or
+    not, and their own, relative to it."""
     code = code.resolve()
     finder = ModuleFinder(path=[str(code)])  # so it finds no others
     for name in names:
@@ -82,12 +82,12 @@ def needed(code: Path, *names: str) -> list[str]:
 
 
 def closure(exercise: Exercise, code: Path) -> list[str]:
-    """The files of the package that an exercise's notebook needs."""
+    """Return the files of the package that an exercise's notebook needs."""
     return needed(code, PROGRAM, exercise.grader, *exercise.brings)
 
 
 def source_of(exercise: Exercise, root: Path) -> str:
-    """The source of an exercise's notebook."""
+    """Return the source of an exercise's notebook."""
     environment = Environment(
         line_statement_prefix="#:",
         undefined=StrictUndefined,
@@ -138,7 +138,7 @@ def notebooks(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def unrun(path: Path) -> str:
-    """A notebook's text without what its cells have printed."""
+    """Return a notebook's text without the outputs of its cells."""
     found = json.loads(path.read_text("utf-8"))
     for cell in found["cells"]:
         if cell["cell_type"] == "code":
@@ -147,7 +147,7 @@ def unrun(path: Path) -> str:
 
 
 def as_text(cells: dict[str, Any]) -> str:
-    """A notebook, as its file has it."""
+    """Format a notebook as its file has it."""
     return nbformat.writes(nbformat.from_dict(cells)) + "\n"
 
 

@@ -54,7 +54,8 @@ _SENTENCE = re.compile(r".+?[.?!](?=\s|$)", re.S)
 
 
 def text(page: Page, config: MkDocsConfig) -> str:
-    """A page as one file: its Markdown, and nothing to be fetched for it."""
+    """Return a page as one file: its Markdown, and nothing to be fetched for
+    it."""
     parts, snippets = [], _snippets(config)
     for source, is_code in _split(page.markdown or ""):
         found = _expanded(source, snippets)
@@ -90,7 +91,7 @@ def _refenced(block: str) -> str:
 
 
 def _snippets(config: MkDocsConfig) -> SnippetPreprocessor:
-    """What reads includes as the strict build does."""
+    """Return a preprocessor that reads includes as the strict build does."""
     extension = SnippetExtension(**config.mdx_configs["pymdownx.snippets"])
     return SnippetPreprocessor(extension.getConfigs(), Markdown())
 
@@ -125,12 +126,12 @@ def _prose(text: str, page: Page) -> str:
 
 
 def _described(svg: Tag) -> str:
-    """A picture in words, as it gives them to who does not see it."""
+    """Describe a picture in words, as it does for readers who cannot see it."""
     return f"A chart. {svg.get('aria-label') or svg.find('desc').get_text()}"  # type: ignore[union-attr]
 
 
 def _module(found: re.Match[str]) -> str:
-    """The source of a module, which is its reference.
+    """Return the source of a module, which is its reference.
 
     It is looked up as a file: to find the module `a.b`, Python imports `a`, and
     with it what the environment of the site does not have.
@@ -143,7 +144,8 @@ def _module(found: re.Match[str]) -> str:
 
 
 def first_sentence(markdown: str) -> str:
-    """What a page says first, on one line; a module its docstring."""
+    """Return a page's first sentence, on one line; for a module its
+    docstring's."""
     docstring = re.search(
         r'```python\n(?:#.*\n)*"""(.+?)(?:\n\n|""")', markdown, re.S
     )
@@ -181,8 +183,9 @@ Pages = list[tuple[tuple[str, ...], str]]
 
 
 def sections(nav: Any) -> list[tuple[str, Pages]]:
-    """The parts of a navigation, as mkdocs.yml has it, each with its pages and
-    what they stand under within it; pages outside all parts come first."""
+    """Return the parts of a navigation, as mkdocs.yml has it, each with its
+    pages and what they stand under within it; pages outside all parts come
+    first."""
     first: Pages = []
     found = []
     for item in nav or []:
@@ -208,7 +211,7 @@ def _pages(nav: list[Any], within: tuple[str, ...]) -> Iterator[Any]:
 
 
 def linked(html: str, page: Page, config: MkDocsConfig) -> str:
-    """A page's HTML, which names its Markdown."""
+    """Add a link to the page's Markdown to its HTML."""
     if not page.file.src_uri.endswith(".md"):
         return html
     address = urljoin(config.site_url or "/", page.file.src_uri)

@@ -42,7 +42,7 @@ def prepare(config: MkDocsConfig) -> None:
 
 
 def plain(html: str, ids: Sequence[str]) -> str:
-    """The cells alone, with the site's own links at their headings.
+    """Return the cells alone, with the site's own links at their headings.
 
     Args:
         html: what mkdocs-jupyter made of the notebook.

@@ -82,7 +82,7 @@ def numerals(text: str) -> frozenset[str]:
 
 
 def vetted(found: dict[str, Kind]) -> dict[str, Kind]:
-    """The questions again, if no number in them is typed.
+    """Return the questions again, if no number in them is typed.
 
     Raises:
         ValueError: one is; says which, and in which file.
@@ -122,7 +122,7 @@ def _value(numeral: str) -> float:
 
 
 def _asked(text: str) -> set[str]:
-    """The numerals of a question, spelled or not."""
+    """Return the numerals of a question, spelled or not."""
     words = re.findall(r"[a-z]+", text.lower())
     spelled = {_SPELLED[word] for word in words if word in _SPELLED}
     shown = computed("\n".join(_ARTIFACT.findall(text)), "", artifact=artifact)
@@ -130,7 +130,7 @@ def _asked(text: str) -> set[str]:
 
 
 def _loose(text: str) -> frozenset[str]:
-    """The numerals of its prose."""
+    """Return the numerals of its prose."""
     text = _COMMENT.sub("", _TEMPLATE.sub(" figure ", MARK.sub("", text)))
     text = _LINK.sub(r" \1 ", text)
     return numerals(_CODE.sub(_of_code, text))
@@ -143,7 +143,7 @@ def _of_code(found: re.Match[str]) -> str:
 
 
 def _linked(text: str) -> tuple[list[str], frozenset[str]]:
-    """What is wrong with its links' numbers; those that are right."""
+    """Return the faults of its links' numbers, and the right numbers."""
     faults, right = [], frozenset[str]()
     for shown, target in _LINK.findall(text):
         found = numerals(_TEMPLATE.sub("", _CODE.sub("", shown)))
@@ -157,7 +157,7 @@ def _linked(text: str) -> tuple[list[str], frozenset[str]]:
 
 
 def _commented(text: str) -> tuple[list[str], frozenset[str]]:
-    """What is wrong with its comments; the numbers that they vouch for."""
+    """Return the faults of its comments, and the numbers that they prove."""
     faults, right, start = [], frozenset[str](), 0
     for comment in _FROM.finditer(text):
         said = _COMMENT.sub("", text[start : comment.start()])
@@ -173,7 +173,7 @@ def _commented(text: str) -> tuple[list[str], frozenset[str]]:
 
 
 def _standing(path: str) -> frozenset[str]:
-    """The numerals of a file below the root and of what it includes."""
+    """Return the numerals of a file below the root and of what it includes."""
     file = ROOT / path
     if not file.is_file():
         return frozenset()
@@ -183,7 +183,7 @@ def _standing(path: str) -> frozenset[str]:
 
 
 def _planned(text: str) -> set[str]:
-    """What the planner is given: it stands in the address of the figure."""
+    """Return the planner's inputs, which stand in the figure's address."""
     try:
         tree = ENVIRONMENT.parse(text)
     except TemplateError as error:
@@ -194,12 +194,12 @@ def _planned(text: str) -> set[str]:
 
 
 def _origin(call: nodes.Call) -> str:
-    """The name of the function that is called."""
+    """Return the name of the function that is called."""
     return call.node.name if isinstance(call.node, nodes.Name) else ""
 
 
 def _constants(text: str, known: set[float]) -> Iterator[float]:
-    """The numbers that a template brings along."""
+    """Yield the numbers that a template brings along."""
     tree = ENVIRONMENT.parse(text)
     for output in tree.find_all(nodes.Output):
         for one in output.nodes:

@@ -90,7 +90,7 @@ LOOPS = {"bare": "bare DDP", "fabric": "Fabric", "accelerate": "Accelerate"}
 
 
 def data(path: Path) -> Any:
-    """What a file of recorded data holds.
+    """Return the contents of a file of recorded data.
 
     Raises:
         ValueError: it is missing or no JSON.
@@ -102,7 +102,7 @@ def data(path: Path) -> Any:
 
 
 def bubble() -> Chart:
-    """The idle share of a pipeline of 8 stages, by schedule."""
+    """Draw the idle share of a pipeline of 8 stages, by schedule."""
     series = [
         Series(name, [*idle(schedule, parts).items()])
         for name, (schedule, parts) in SCHEDULES.items()
@@ -150,7 +150,7 @@ def idle(schedule: str, parts: int) -> dict[float, float]:
 
 
 def loss() -> Chart:
-    """A run that is killed and resumed, beside one that nobody kills."""
+    """Draw a run that is killed and resumed next to an uninterrupted run."""
     curves = data(LOSSES)["curves"]
     first, last = SHOWN
     found = {
@@ -199,8 +199,8 @@ def loss() -> Chart:
 def spike(
     cause: str, title: str, probe: str, axis: Sequence[float], log: bool
 ) -> Callable[[], Chart]:
-    """The loss and the telling probe of a run with a cause of instability,
-    above one another, each beside the same run without the cause."""
+    """Draw the loss and the telling probe of a run with a cause of instability,
+    one above the other, each next to the same run without the cause."""
 
     def draw() -> Chart:
         curves = data(SPIKES)["curves"][cause]
@@ -283,7 +283,7 @@ def neighbors() -> Chart:
 
 
 def benchmark() -> Chart:
-    """The trainer's CPU time over its rivals', with intervals."""
+    """Draw the trainer's CPU time over its rivals', with intervals."""
     over = data(BENCHMARK)["summary"]["over"]
     rows = {
         f"{LOOPS[rival]}, {model}": (one["median"], one["low"], one["high"])
@@ -311,8 +311,8 @@ def benchmark() -> Chart:
 
 
 def proteins() -> Chart:
-    """A protein language model's loss, of all that it is asked and of what it
-    cannot see."""
+    """Draw a protein language model's loss, over all residues that it is asked
+    for and over those that it cannot see."""
     found = data(PROTEINS)
     rows, base = found["curve"]["rows"], found["unigram"][0]
     names = "train, all asked", "held out, hidden", "unigram, hidden"
@@ -373,8 +373,8 @@ def phases() -> Chart:
 
 
 def trace(name: str, called: str) -> Callable[[], Chart]:
-    """A timeline of a recorded trace's last step; `called` does not tell what
-    is to be found in it."""
+    """Draw a timeline of a recorded trace's last step; `called` doesn't reveal
+    what to find in it."""
 
     def draw() -> Chart:
         found = timeline.load(name)
@@ -410,7 +410,7 @@ def trace(name: str, called: str) -> Callable[[], Chart]:
 
 
 def kind(phase: str) -> int | None:
-    """A phase's place in the legend."""
+    """Return a phase's place in the legend."""
     return timeline.PHASES.index(phase) if phase else None
 
 
@@ -436,7 +436,8 @@ def summary(
 
 
 def roofline() -> Chart:
-    """What a weight's product reaches, by the rows that go through it."""
+    """Draw the rate that a weight's matmul reaches, by the rows that go through
+    it."""
     found = data(GPU)
     rows = found["rows"]
     most = max(row["flops_per_second"] for row in rows) / 1e12
@@ -471,7 +472,7 @@ def roofline() -> Chart:
 
 
 def peaks() -> Chart:
-    """What a step's peak is made of, by batch and recomputation."""
+    """Draw the parts of a step's peak, by batch and recomputation."""
     found = data(GPU)
     rows, measured = {}, {}
     for recompute in ("none", "full"):
@@ -508,7 +509,7 @@ def peaks() -> Chart:
 
 
 def fleets() -> Chart:
-    """The share of time that published fleets lose, by what takes it."""
+    """Draw the share of time that published fleets lose, by what takes it."""
     rows = {}
     for name, report in REPORTS.items():
         if report.goodput is not None:
@@ -543,7 +544,7 @@ def tenths(share: float) -> str:
 
 
 def waiting() -> Chart:
-    """A small model's step: kernels, and waiting for launches."""
+    """Draw a small model's step: kernels, and waiting for launches."""
     rows = {
         row["how"]: {
             "kernels run": row["busy_1"],
@@ -666,7 +667,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
 
 
 def chart(name: str) -> str:
-    """The chart of that name, as HTML.
+    """Return the chart of that name, as HTML.
 
     Raises:
         ValueError: there is none, or its data are missing.

@@ -65,7 +65,7 @@ def named(text: str) -> Iterator[tuple[str, str]]:
 
 
 def cited(text: str, root: Path = ROOT) -> Iterator[Test]:
-    """The tests that a page's marks name.
+    """Yield the tests that a page's marks name.
 
     Raises:
         UnknownProofError: there is no such test, or more than one.
@@ -76,7 +76,7 @@ def cited(text: str, root: Path = ROOT) -> Iterator[Test]:
 
 
 def marked(text: str, sources: str, root: Path = ROOT) -> str:
-    """A page in Markdown, its marks linked to a list at its end.
+    """Link a Markdown page's marks to a list at its end.
 
     Args:
         text: the page, with its marks as they are written.
@@ -110,7 +110,8 @@ def marked(text: str, sources: str, root: Path = ROOT) -> str:
 
 
 def entry(name: str, said: str, sources: str, root: Path = ROOT) -> str:
-    """What the list says of a test, a recorded run or a source, in Markdown.
+    """Return the list's entry for a test, a recorded run or a source, in
+    Markdown.
 
     Raises:
         UnknownProofError: it is not there, or says nothing of what it holds.
@@ -135,7 +136,7 @@ def entry(name: str, said: str, sources: str, root: Path = ROOT) -> str:
 
 
 def find(name: str, root: Path = ROOT) -> Test:
-    """The test of that name.
+    """Return the test of that name.
 
     Raises:
         UnknownProofError: there is none, or there are several.

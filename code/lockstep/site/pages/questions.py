@@ -122,13 +122,14 @@ def names(nav: Any, page: str) -> bool:
 
 
 def _template(text: str, planner: str, repository: str) -> str:
-    """A text with its figures, and without what is for checks alone."""
+    """Compute the figures of a text, without what is for checks alone."""
     text = computed(text, planner, **given(repository))
     return _COMMENT.sub("", text).strip()
 
 
 def filling(address: str, repository: str) -> Shown:
-    """What makes a question's text that of the page at `address`."""
+    """Return the function that makes a question's text the text of the page at
+    `address`."""
     home = posixpath.dirname(address)
     url = address.removesuffix(".md") + "/"
 
@@ -169,8 +170,8 @@ def page(
     filled: Shown,
     repository: str,
 ) -> str:
-    """The Markdown of a question's page, which leads to those near it and to
-    the one after it."""
+    """Return the Markdown of a question's page, which leads to those near it
+    and to the one after it."""
     name = "core.md" if isinstance(one, Core) else "question.md"
     return template((TEMPLATES / name).read_text("utf-8")).render(
         kinds=KINDS,
@@ -200,7 +201,7 @@ def tree(pushed: Iterable[Pushback], filled: Shown) -> str:
 
 
 def evidence(one: Asked, repository: str) -> str:
-    """What holds the answer, as a list with links of docs/."""
+    """Return the answer's evidence, as a list with links of docs/."""
     held, lines = one.evidence, []
     if held.tests:
         lines.append("Tests, all of which `make test-all` requires to pass:\n")
@@ -236,7 +237,7 @@ def evidence(one: Asked, repository: str) -> str:
 
 
 def _place(target: str) -> str:
-    """A page and its section, by the text of their headings."""
+    """Return a page and its section, by the text of their headings."""
     path, _, anchor = target.partition("#")
     found = headings(ROOT / "docs" / path)
     title = next(iter(found.values()), path)
@@ -245,7 +246,7 @@ def _place(target: str) -> str:
 
 
 def _where(url: str) -> str:
-    """An address in a few words: the project and its number, or the host."""
+    """Shorten an address to the project and its number, or the host."""
     parts = urlsplit(url)
     place = parts.path.strip("/").split("/")
     if parts.netloc == "github.com" and len(place) >= 4:
@@ -256,7 +257,7 @@ def _where(url: str) -> str:
 
 
 def index(asked: list[Core], traps: list[Admitted], played: list[Round]) -> str:
-    """The Markdown of the index: by topic, and in it by level."""
+    """Return the Markdown of the index: by topic, and in it by level."""
     topics, order = list(TOPICS), list(rubric.load().levels)
 
     def place(one: Asked) -> tuple[int, int]:

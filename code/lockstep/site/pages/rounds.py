@@ -60,12 +60,12 @@ def publish(
 
 
 def index(found: list[Round]) -> str:
-    """The Markdown of the list."""
+    """Return the Markdown of the list."""
     return _template("rounds.md").render(rows=found, topics=TOPICS)
 
 
 def pages_of(one: Round, repository: str) -> dict[str, str]:
-    """The Markdown of a round's three pages, by address."""
+    """Return the Markdown of a round's three pages, by address."""
     return {
         address: page(name, address, one, repository)
         for name, address in (
@@ -77,7 +77,7 @@ def pages_of(one: Round, repository: str) -> dict[str, str]:
 
 
 def page(name: str, address: str, one: Round, repository: str) -> str:
-    """The Markdown of one of them."""
+    """Return the Markdown of one of them."""
     shown = filling(address, repository)
     clock = [[STAGES[key], of.minutes] for key, of in one.stages.items()]
     return _template(name).render(

@@ -50,7 +50,7 @@ def site_config(root: Path) -> MkDocsConfig:
 
 
 def site_root(path: Path) -> Path:
-    """The nearest folder above `path` that holds a `mkdocs.yml`."""
+    """Return the nearest folder above `path` that holds a `mkdocs.yml`."""
     for parent in path.resolve().parents:
         if (parent / "mkdocs.yml").is_file():
             return parent

@@ -79,7 +79,7 @@ class Statement(BaseModel):
 
 @cache
 def load(path: Path = DATA) -> dict[str, list[Statement]]:
-    """The statements by subject.
+    """Return the statements by subject.
 
     Raises:
         ValueError: one has another shape than `Statement`.
@@ -94,7 +94,7 @@ def statements() -> list[Statement]:
 
 
 def recorded() -> Recorded:
-    """What was noted: by id and version, whether it held."""
+    """Return whether each statement held, by id and version."""
     if not RESULT.is_file():
         return {}
     return TypeAdapter(Recorded).validate_json(RESULT.read_text("utf-8"))
@@ -121,7 +121,7 @@ def held(
 def merged(
     before: Recorded, torch: str, now: dict[str, bool], known: Iterable[str]
 ) -> Recorded:
-    """What was noted with what is new; ids that are no more are left out."""
+    """Merge earlier and new results; leave out ids that no longer exist."""
     return {
         name: before.get(name, {}) | ({torch: now[name]} if name in now else {})
         for name in sorted(known)

@@ -48,14 +48,14 @@ class Affected:
 
 
 def git(root: Path, *words: str) -> str:
-    """What git says; nothing where it fails."""
+    """Return git's output; nothing where it fails."""
     return subprocess.run(
         ["git", *words], cwd=root, capture_output=True, text=True
     ).stdout
 
 
 def base(root: Path) -> str:
-    """The last commit on main that this branch has."""
+    """Return the last commit on main that this branch has."""
     return git(root, "merge-base", "HEAD", "main").strip() or "HEAD"
 
 
@@ -69,7 +69,7 @@ def changed(root: Path) -> list[str]:
 def affected(
     root: Path, paths: Iterable[str], budget: float = BUDGET
 ) -> Affected:
-    """The tests of those files, as far as they take `budget` seconds."""
+    """Return the tests of those files, as far as they take `budget` seconds."""
     asked, found = [], Affected()
     importers = dict(tests_and_imports(root))
     for path in paths:
@@ -116,7 +116,7 @@ def _dotted(path: str, below: str) -> str:
 
 
 def _importing(importers: dict[str, set[str]], module: str) -> list[str]:
-    """Tests that import it, those that import least first."""
+    """Return tests that import it, those that import least first."""
     found = [test for test, names in importers.items() if module in names]
     tests = [one for one in found if Path(one).name.startswith("test_")]
     return sorted(tests, key=lambda one: len(importers[one]))
@@ -141,7 +141,7 @@ def _mirrored(
 
 
 def _showing(root: Path, path: str) -> list[str]:
-    """The blocks of pages that show a part of it."""
+    """Return the blocks of pages that show a part of it."""
     return [
         f"{page.relative_to(root)}::line {block.line}"
         for page in sorted(pages(root))

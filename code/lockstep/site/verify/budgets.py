@@ -76,7 +76,7 @@ class Compressed(SimpleHTTPRequestHandler):
 
 @functools.cache
 def compressed(data: bytes) -> bytes:
-    """What travels of a file's bytes."""
+    """Compress a file's bytes as a server does."""
     return gzip.compress(data, compresslevel=6)
 
 
@@ -131,7 +131,7 @@ def scores(report: dict[str, Any]) -> dict[str, float]:
 
 
 def failures(report: dict[str, Any]) -> list[str]:
-    """The audits that cost points, with what was found."""
+    """Return the audits that cost points, with what was found."""
     weights = {
         audit["id"]: audit["weight"]
         for category in report["categories"].values()
@@ -161,7 +161,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="the built site")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--loads", type=int, default=3, help="of each page")
+    parser.add_argument(
+        "--loads", type=int, default=3, help="loads of each page"
+    )
     parser.add_argument("--pages", nargs="*", default=PAGES)
     given = parser.parse_args()
     print("perf a11y best  seo")

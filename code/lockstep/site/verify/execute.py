@@ -50,7 +50,7 @@ class Terminal:
         self._groups: list[int] = []
 
     def output(self, block: Block) -> str:
-        """The standard output of a shell block, every one before it run.
+        """Return the standard output of a shell block, every one before it run.
 
         Raises:
             BlockFailed: it, or a command it builds on, failed.
@@ -139,7 +139,7 @@ def _command(block: Block) -> str:
 
 
 def untested() -> dict[str, str]:
-    """The environment of a process that covers no line: it is no test."""
+    """Return the environment of a process that covers no line."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -207,7 +207,7 @@ def _dotted(path: str) -> str | None:
 
 @cache
 def _module(path: str, root: Path) -> ModuleType:
-    """The module that a file is, imported once."""
+    """Return the module that a file is, imported once."""
     dotted = _dotted(path)
     if dotted:
         return importlib.import_module(dotted)

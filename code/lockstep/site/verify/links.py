@@ -39,7 +39,7 @@ Dates = dict[str, datetime.date | None]
 
 
 def addresses(text: str) -> set[str]:
-    """The external addresses of a Markdown text, outside of its code."""
+    """Return the external addresses of a Markdown text, outside of its code."""
     text = re.sub(r"`[^`\n]*`", "", _FENCE.sub("", text))
     return {_balanced(found[0]) for found in _ADDRESS.finditer(text)}
 
@@ -54,12 +54,12 @@ def linked(root: Path) -> dict[str, set[str]]:
 
 
 def known(root: Path) -> Dates:
-    """What the file below `root` knows of each address."""
+    """Return what the file below `root` knows of each address."""
     return yaml.safe_load((root / KNOWN).read_text("utf-8")) or {}
 
 
 def collect(root: Path) -> Dates:
-    """The addresses that texts name now, with the dates that are known."""
+    """Return the addresses that texts name now, with their known dates."""
     dates = known(root)
     now = set().union(*linked(root).values())
     return {address: dates.get(address) for address in sorted(now)}
@@ -72,7 +72,7 @@ def write(root: Path, dates: Dates) -> None:
 
 
 def check(links: Iterable[str]) -> dict[str, int | None]:
-    """What each address answers: a status, or None when nobody does."""
+    """Return the status of each address, or None if it does not answer."""
     links = sorted(links)
     with requests.Session() as session, ThreadPoolExecutor(8) as pool:
         # Only what may pass is tried again, and as late as the server asks.

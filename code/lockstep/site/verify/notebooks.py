@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--warm",
         action="store_true",
-        help="start the interpreters of cells as forks of a warm one",
+        help="interpreters of cells as forks of a warm one",
     )
     options = parser.parse_args(arguments)
     if not options.notebooks:

@@ -26,8 +26,8 @@ def unproven(
     root: Path = ROOT,
     told: Iterable[Message] = (),
 ) -> Iterator[tuple[str, str]]:
-    """The tests that marks or error messages name and that did not pass: what
-    to say of each, and how it ended."""
+    """Yield the tests that marks or error messages name and that did not pass:
+    what to say of each, and how it ended."""
     for page in pages:
         for test in cited(page.read_text("utf-8"), root):
             if (how := ending(test.id, ended, root)) != "passed":

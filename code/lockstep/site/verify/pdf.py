@@ -20,7 +20,7 @@ PAPER = "A4"
 
 
 def printed(page: Page) -> bytes:
-    """The page in a tab as a PDF with an outline."""
+    """Print the page in a tab as a PDF with an outline."""
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     return page.pdf(

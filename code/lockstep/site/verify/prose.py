@@ -84,7 +84,7 @@ _LEFT_OUT = "pre, .footnote-backref, .md-button, script, style"
 
 
 def faults(text: str, path: str = "") -> Iterator[str]:
-    """What is wrong with the text of a page, in Markdown.
+    """Yield the faults in the text of a page, in Markdown.
 
     Args:
         path: its address below the root; a page in `docs/` names no test.
@@ -147,7 +147,8 @@ def notes(root: Path) -> dict[str, list[str]]:
 
 
 def _written(text: str, path: str) -> Iterator[str]:
-    """The prose of a file: a page's blocks, a module's strings, or all data."""
+    """Yield the prose of a file: a page's blocks, a module's strings, or all
+    data."""
     if path.endswith(".md"):
         for block in _rendered(text).select("p, li, td, dd, h1, h2, h3, h4"):
             yield _own(block)
@@ -231,7 +232,7 @@ def _headings(page: BeautifulSoup) -> Iterator[str]:
 
 
 def _own(block: Tag) -> str:
-    """A block's text without that of the blocks in it."""
+    """Return a block's text without that of the blocks in it."""
     inner = {id(b) for b in block.select("p, li, td, dd, ul, ol, table, div")}
     return "".join(
         text

@@ -82,7 +82,7 @@ def shown(root: Path) -> Iterator[tuple[Path, Include]]:
 
 
 def span(include: Include, root: Path) -> set[int]:
-    """The line numbers that an include shows."""
+    """Return the line numbers that an include shows."""
     source = root / include.path
     if include.section:
         return set(sections(source)[include.section])
@@ -105,7 +105,7 @@ def read_report(root: Path, report: Path) -> tuple[Lines, Lines]:
 
 
 def gpu_lines(source: Path) -> dict[int, str]:
-    """The lines marked as run by a GPU alone: number and text."""
+    """Return the lines marked as run by a GPU alone: number and text."""
     lines = enumerate(source.read_text("utf-8").splitlines(), 1)
     return {n: text.strip() for n, text in lines if text.endswith(MARK)}
 
@@ -133,7 +133,7 @@ def record(
 
 
 def _recorded(source: Path, texts: Iterable[str]) -> set[int]:
-    """Marked lines whose text ran on a GPU as often as it stands here."""
+    """Return marked lines whose text ran on a GPU as often as it is here."""
     marked = gpu_lines(source)
     standing, ran = Counter(marked.values()), Counter(texts)
     return {n for n, text in marked.items() if ran[text] >= standing[text]}
@@ -168,8 +168,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Shown lines are run lines")
     parser.add_argument("report", type=Path, nargs="?", default=REPORT)
     parser.add_argument("--record", action="store_true")
-    parser.add_argument("--hardware", help="default: what torch names")
-    parser.add_argument("--revision", help="default: what git names")
+    parser.add_argument("--hardware", help="device; default: what torch names")
+    parser.add_argument("--revision", help="revision; default: what git names")
     options = parser.parse_args(arguments)
     root = Path.cwd()
     if not options.report.is_file():

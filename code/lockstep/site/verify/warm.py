@@ -67,7 +67,7 @@ def served(
     pythonpath: Path | None = None,
     preload: tuple[str, ...] = PRELOAD,
 ) -> Iterator[Path]:
-    """The folder to put first on PATH, while the process behind it runs.
+    """Yield the folder to put first on PATH, while the process behind it runs.
 
     Args:
         python: whose packages the commands see.
@@ -136,7 +136,7 @@ def serve(folder: Path, preload: list[str]) -> list[str]:
 
 
 def received(client: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """What a client asks for, and the files that it has open."""
+    """Return a client's request, and its open files."""
     files = array.array("i")
     head, found, *_ = client.recvmsg(8, socket.CMSG_SPACE(250 * 4))
     for _, _, data in found:
@@ -224,7 +224,7 @@ def run(name: str, *words: str) -> None:
 
 
 def shown(kind: Any, error: Any, trace: Any) -> None:
-    """A traceback without the frames of this module."""
+    """Print a traceback without the frames of this module."""
     frame = trace
     while frame:
         here = frame.tb_frame.f_code.co_filename == __file__

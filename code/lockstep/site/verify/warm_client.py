@@ -15,7 +15,7 @@ NAME, WORDS = os.path.basename(sys.argv[0]), sys.argv[1:]
 
 
 def cold() -> None:
-    """What a fork cannot do is done by Python itself."""
+    """Have Python itself do what a fork cannot do."""
     program = NAME if NAME in ("torchrun", "lockstep") else "python"
     real = os.path.join(os.path.dirname(sys.executable), program)
     os.execv(real, [real, *WORDS])

@@ -13,15 +13,15 @@ from .writers.plain import PlainWriter
 class Options:
     """None of these is part of a run's identity: each launch may differ.
 
-    A room is imported where it is chosen: sharding alone takes torch as long
-    to import as a short run takes to train.
+    An extension is imported only if it is chosen: sharding alone takes torch
+    as long to import as a short run takes to train.
     """
 
-    strategy: Literal["ddp", "fsdp2"] = "ddp"
-    activation_checkpointing: bool = False
-    checkpoint_format: Literal["file", "dcp"] = "file"
-    save_in_background: bool = False
-    fault: tuple[str, ...] = ()  # KIND:rank=R,step=S,phase=P; repeatable
+    strategy: Literal["ddp", "fsdp2"] = "ddp"  # Form of data parallelism
+    activation_checkpointing: bool = False  # Recomputation in backward passes
+    checkpoint_format: Literal["file", "dcp"] = "file"  # One file or DCP shards
+    save_in_background: bool = False  # Saves that overlap training
+    fault: tuple[str, ...] = ()  # Fault, as KIND:rank=R,step=S,phase=P
 
     def make_strategy(self, me: Process) -> DataParallel:
         """Return the strategy that keeps this group's replicas in lock-step."""

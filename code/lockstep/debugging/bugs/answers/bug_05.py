@@ -8,7 +8,7 @@ SYMPTOM = "Rank 1 has another digest than rank 0 wrote, so it alone refuses."
 
 
 def prove(trainer: Path, folder: Path) -> None:
-    """What decides the training is one thing; each rank logs it."""
+    """Compare the identities that ranks log: one run has one."""
     run = launch(trainer, folder, world=2, max_steps=1)
     mine, other = (run.of("run_started", rank)[0] for rank in range(2))
     differ = {

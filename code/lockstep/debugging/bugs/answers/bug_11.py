@@ -10,7 +10,7 @@ SYMPTOM = (
 
 
 def prove(trainer: Path, folder: Path) -> None:
-    """A step of three kernels on the stand-in, under the trainer's timers."""
+    """Time three kernels on the stand-in with the trainer's timers."""
     booked, _ = step_on_a_gpu(trainer, folder)
     seconds = {name: round(booked[name], 1) for name in KERNELS}
     assert seconds == KERNELS, f"kernels take {KERNELS}, booked are {seconds}"

@@ -8,7 +8,7 @@ SYMPTOM = "A run goes on from the checkpoint of another seed."
 
 
 def prove(trainer: Path, folder: Path) -> None:
-    """A step with seed 0, and one more with seed 1."""
+    """Run a step with seed 0, and one more with seed 1."""
     launch(trainer, folder, world=1, max_steps=2, stop_at_step=1, seed=0)
     try:
         run = launch(trainer, folder, world=1, max_steps=2, seed=1)

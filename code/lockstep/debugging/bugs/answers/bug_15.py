@@ -9,7 +9,7 @@ SYMPTOM = "Three parts of a step are never timed, so others get their waits."
 
 
 def prove(trainer: Path, folder: Path) -> None:
-    """A save lies between the second line of the log and the first."""
+    """Compare two lines of the log that have a save between them."""
     asked: dict[str, Any] = {"checkpoint_every_steps": 1, "log_every_steps": 1}
     run = launch(trainer, folder, max_steps=2, **asked)
     timed = run.of("step")[1]["phases"]

@@ -9,7 +9,8 @@ SYMPTOM = "The logged loss is of rank 0's samples; the other rank logs nothing."
 
 
 def prove(trainer: Path, folder: Path) -> None:
-    """The first loss is of equal weights, so on two ranks it is that on one."""
+    """Compare the first loss, which comes from equal weights, on one rank and
+    on two."""
     asked: dict[str, Any] = {"max_steps": 1, "dropout": 0.0}
     one, two = (
         launch(

@@ -9,7 +9,7 @@ SYMPTOM = "There is nothing to learn: the labels are drawn at random."
 
 
 def prove(trainer: Path, folder: Path) -> None:
-    """A linear classifier, in closed form, needs no trainer."""
+    """Fit a linear classifier in closed form, which needs no trainer."""
 
     def fitted(module: ModuleType) -> float:
         _, x, y = module.toy()[0].tensors
