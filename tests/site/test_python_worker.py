@@ -208,7 +208,7 @@ found, browser.answered = browser.answered, endless
             )
 
         visit.context.route("**/python-worker.js", slow)
-        visit.context.route("**/python.js", hasty)
+        visit.context.route("**/assets/site.js", hasty)
         page.goto(site.address + "planner/")
         sound = [ESTIMATES, "mtbf", 2, ""]
         asked = [["endless"], sound, sound]
