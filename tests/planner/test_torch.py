@@ -36,6 +36,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lockstep.experiments.demos.peak_memory import MODES, Classic, again
 from lockstep.planner.activations import BLOCK, activations
 from lockstep.planner.communication import ACTIVATION, REGATHERED
+from lockstep.planner.flops import per_token
 from lockstep.planner.hardware import HARDWARE
 from lockstep.planner.layout import layout
 from lockstep.planner.memory import OPTIMIZERS
@@ -52,6 +53,26 @@ def test_parameters_are_those_of_a_model_of_that_shape(name: str) -> None:
     """For each preset the planner counts as many parameters as a torch model of
     that shape has."""
     assert params(preset(name))["total"].value == count(name)
+
+
+@pytest.mark.parametrize("name", ["gpt-oss-20b", "gemma3-4b", "olmo3-7b"])
+def test_windows_hide_as_many_keys_as_their_mask(name: str) -> None:
+    """For models with sliding windows, the planner counts twice the keys that
+    the causal masks of all layers leave, as it does without windows. For a
+    sequence of 512 tokens, the windows are an eighth of their size."""
+    s = shape(preset(name))
+    window, tokens = s["window"] // 8, 512
+    older = torch.arange(tokens)[:, None] - torch.arange(tokens)
+    # A query's own key counts half: twice its keys are then all tokens.
+    whole = int((older >= 0).sum()) - tokens / 2
+    inside = int(((older >= 0) & (older < window)).sum())
+    inside -= min(window, tokens) / 2
+    windowed = s["windowed_layers"]
+    keys = (s["layers"] - windowed) * whole + windowed * inside
+    s |= {"sequence": tokens, "window": window, "active": 0, "embedding": 0}
+    s |= {"count_embeddings": 1, "count_attention": 1, "recompute": "none"}
+    found = {f.name: f for f in per_token(s)}["attention_flops"](s).value
+    assert found == 12 * s["heads"] * s["head_dim"] * 2 * keys / tokens
 
 
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3"])

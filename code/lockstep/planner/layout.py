@@ -203,7 +203,7 @@ SUM = [
     ),
     Formula(
         "loss_bytes",
-        "micro_batch * sequence / cp * vocab / tp * bytes_logit",
+        "(1 + mtp) * micro_batch * sequence / cp * vocab / tp * bytes_logit",
         "B",
         "logits and what the loss keeps of them, on the last stage",
     ),

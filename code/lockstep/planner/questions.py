@@ -41,6 +41,10 @@ HELP = {
     "shared_experts": "Experts that every token passes through",
     "expert_ffn": "Width of an expert; 0: ffn",
     "dense_layers": "First layers, which have no experts",
+    "window": "Tokens that a query attends to in layers with sliding windows",
+    "windowed_layers": "Layers with sliding windows",
+    "mtp": "Modules that predict further tokens (multi-token prediction), each"
+    " one more layer and one more pass of the output layer",
     "q_rank": "Rank of the queries of multi-head latent attention; 0: whole",
     "kv_rank": "Rank of keys and values of multi-head latent attention; 0:"
     " ordinary attention",

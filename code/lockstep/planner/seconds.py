@@ -132,9 +132,9 @@ LAYER = [
     ),
     Formula(
         "head_compute",
-        "2 * products * rank_tokens * hidden * vocab / tp / half_peak"
-        " * head_slowdown"
-        " + 24 * rank_tokens * vocab / tp / memory_bandwidth",
+        "(1 + mtp) * (2 * products * rank_tokens * hidden * vocab / tp"
+        " / half_peak * head_slowdown"
+        " + 24 * rank_tokens * vocab / tp / memory_bandwidth)",
         "s",
         "the output layer, and the loss, which reads and writes 12 bytes of a"
         " logit; the embedding's table is looked up, not multiplied",
