@@ -3,8 +3,8 @@
 A preset leaves out what makes up less than 0.1 % of a model: biases of queries,
 keys and values (Qwen2.5) and of experts (gpt-oss), norms of queries and keys
 (Qwen3, OLMo, Gemma 3, Llama 4), third and fourth norms of a block (Gemma 3).
-It also leaves out windows of 4,096 tokens and more that later releases dropped
-(Mistral 7B) or that are blocks (Llama 4).
+It also leaves out windows that later releases dropped (Mistral 7B), that are
+blocks (Llama 4), or whose runs the constants were fitted to in full (gpt-oss).
 """
 
 from .figures import one_of
@@ -271,20 +271,8 @@ family(
     GPT_OSS,
     "gpt-oss 2025, table 1; openai/gpt-oss, gpt_oss/torch/model.py",
     (
-        (
-            "gpt-oss-20b",
-            "20.91B",
-            (24, 2880, 64, 8, 2880),
-            {"experts": 32},
-            windows(128, 12),
-        ),
-        (
-            "gpt-oss-120b",
-            "116.83B",
-            (36, 2880, 64, 8, 2880),
-            {"experts": 128},
-            windows(128, 18),
-        ),
+        ("gpt-oss-20b", "20.91B", (24, 2880, 64, 8, 2880), {"experts": 32}),
+        ("gpt-oss-120b", "116.83B", (36, 2880, 64, 8, 2880), {"experts": 128}),
     ),
 )
 family(
