@@ -277,3 +277,25 @@ def test_help_names_presets_hardware_and_optimizers(
     said = capsys.readouterr().out
     for name in (*PRESETS, *HARDWARE, *OPTIMIZERS):
         assert re.search(rf"\b{re.escape(name)}\b", said), name
+
+
+def test_a_whiteboards_answer_lists_what_it_sets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An answer with `--whiteboard` says which settings it replaced, the loss
+    among them, and not those that the reader gave; and what the time leaves
+    out."""
+    asked = "--preset llama3-8b --gpus 8 --sequence 8192 --global-batch 8"
+
+    def line(more: str, beginning: str, command: str = "run") -> str:
+        assert main(["plan", command, *asked.split(), *more.split()]) == 0
+        said = capsys.readouterr().out.splitlines()
+        return next((x for x in said if x.startswith(beginning)), "")
+
+    for command in ("run", "search"):
+        whole = line("--whiteboard", "assumes", command)
+        assert "--efficiency 0.6 --overlap 0.8" in whole
+        assert "--loss fused" in whole
+        assert "--loss" not in line("--whiteboard --loss eager", "assumes")
+    assert "stragglers" in line("--efficiency 0.5", "leaves out")
+    assert not line("", "leaves out")

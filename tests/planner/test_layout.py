@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lockstep.cli import main
+from lockstep.planner import search as searching
 from lockstep.planner.constants import VALUES, WIDTHS
 from lockstep.planner.figures import PlanError, plain
 from lockstep.planner.flops import RECOMPUTE
@@ -19,6 +20,7 @@ from lockstep.planner.search import (
     costs,
     decides,
     front,
+    numbers,
     search,
     splits,
 )
@@ -80,6 +82,24 @@ def test_stage_three_holds_gathered_layers_and_gradients_that_leave() -> None:
             rest + gathered + turns + system
         )
     assert laid(zero_stage=2)["reducing_bytes"] == 0
+
+
+def test_the_fullest_moment_has_gradients_or_activations() -> None:
+    """With one micro-batch under FSDP2, the loss finds all activations and no
+    gradients, and the end of the backward pass finds all gradients and one
+    block's activations. The fullest rank holds what the larger sum says, for
+    long sequences and for short ones."""
+    for sequence, late in ((8192, False), (128, True)):
+        given = {"sequence": sequence, "kernels": "torch", "zero_stage": 3}
+        found = laid(gpus=8, global_batch=8, **given)
+        always = "parameters", "optimizer", "buffers", "system"
+        held = sum(found[f"{kind}_bytes"] for kind in always)
+        turns = max(found["logits_bytes"], found["reducing_bytes"])
+        loss = found["activations_bytes"] + turns
+        end = found["gradients_bytes"] + found["block_bytes"]
+        end += found["reducing_bytes"]
+        assert (end > loss) == late
+        assert found["total_bytes"] == pytest.approx(held + max(loss, end))
 
 
 def test_experts_are_split_among_data_parallel_ranks() -> None:
@@ -167,8 +187,25 @@ def test_gradients_hide_where_they_are_sent(stage: int, passes: int) -> None:
     cover = slow["compute_seconds"] * passes / 12
     late = slow["data_seconds"] - 0.8 * cover
     assert left(slow) == pytest.approx(late)
+    if stage == 2:  # In a pipeline it reduces once, as ZeRO-1 does.
+        piped = {"pp": 4, "network_bandwidth": 1e8}
+        one, two = (laid(zero_stage=n, **piped) for n in (1, 2))
+        assert two["step_seconds"] == one["step_seconds"]
+        assert two["total_bytes"] == one["total_bytes"]
     again = laid(zero_stage=0, recompute="full", network_bandwidth=1e8)
     assert again["backward_share"] == pytest.approx(3 / 4)
+
+
+def test_the_whiteboard_hides_a_quarter_less_than_the_chapters() -> None:
+    """The chapter on data parallelism hides fp32 gradients behind the whole
+    backward pass from 2 F / B tokens on. The whiteboard hides them behind 80 %
+    of it, so from 2.5 F / B tokens on."""
+    bound = 2 * 0.6 * RUN["peak_flops"] / (8 * CARD)
+    given = {"bytes_gradient": 4, "global_batch": 64, "count_attention": 0}
+    for factor, hides in ((0.97, False), (1.03, True)):
+        sequence = round(factor * bound / 0.8)
+        found = laid(sequence=sequence, **given)
+        assert (left(found) == 0) == hides
 
 
 def test_a_group_within_a_node_has_the_nodes_bandwidth() -> None:
@@ -291,6 +328,19 @@ def test_moe_layers_recompute_alone() -> None:
     assert moe["recomputed_flops"] == 2 * 32 * 2 * 3 * 4096 * 14336
 
 
+def test_latent_attention_keeps_its_latent_vectors() -> None:
+    """Selective recomputation computes DeepSeek-V3's queries, keys and values
+    again from what its up-projections take, and the launch says so."""
+    given = shape(preset("deepseek-v3")) | {"zero_stage": 1}
+    found = laid(**given, recompute="selective")
+    latent = 1536 + 512 + 64
+    experts = 2 * 2 * 9 * 2048
+    token = 2 * (2 * 7168 + latent + 128 * 128) + experts + 4 * 128
+    assert found["kept_per_layer"] == 8192 * token
+    assert "moe_act mla_up_proj" in command(found)
+    assert "mla_up_proj" not in command(laid(recompute="selective"))
+
+
 def test_activations_may_wait_on_the_host() -> None:
     """Offloaded layers have activations on the GPU one at a time."""
     here, away = laid(), laid(offload_layers=32)
@@ -360,10 +410,12 @@ def test_every_layout_fits_or_has_a_reason(
     assert any("a multiple of dp x micro-batch" in why for _, why in refused)
 
 
-def test_a_layout_that_was_not_computed_would_not_fit() -> None:
+@pytest.mark.parametrize("kernels", ["fused", "torch"])
+def test_a_layout_that_was_not_computed_would_not_fit(kernels: str) -> None:
     """What a smaller layout's memory decides, the layout's own memory
     decides too."""
     given = RUN | {"gpus": 16, "global_batch": 32, "memory": 30e9}
+    given |= {"kernels": kernels}
     most = given["memory"] / WIDTHS["memory"][0]
     skipped = [
         choice for choice, why in search(given)[1] if why.startswith("with ")
@@ -399,6 +451,36 @@ def test_a_narrow_search_finds_the_fastest(
     narrow, fewer = search(given, narrow=True)
     assert narrow[0][0] == fit[0][0]
     assert len(narrow) + len(fewer) < 0.7 * (len(fit) + len(refused))
+
+
+def test_a_split_that_cannot_be_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search of 512 GPUs in the browser computes at most 500 layouts of a
+    dense model and 3,500 with experts, and asks once for a split that the
+    planner refuses at any micro-batch."""
+    asked: list[Any] = []
+
+    def counted(given: dict[str, Any]) -> dict[str, Any]:
+        asked.append(given)
+        return layout(given)
+
+    monkeypatch.setattr(searching, "layout", counted)
+    for name, most in (("llama3-70b", 500), ("qwen3-235b-a22b", 3500)):
+        given = {"preset": name, "gpus": 512, "sequence": 8192}
+        given |= {"global_batch": 1024}
+        inputs = QUESTIONS["search"].inputs
+        cluster = cluster_of(complete("search", inputs, given))
+        asked.clear()
+        search(cluster, narrow=True, keep=numbers)
+        assert len(asked) <= most
+    splits_asked = [
+        tuple(one[key] for key in ("tp", "cp", "pp", "ep", "zero_stage"))
+        for one in asked
+        if one["gpus"] // (one["tp"] * one["cp"] * one["pp"]) % one["ep"]
+        and one["tp"] == 1
+    ]
+    assert len(splits_asked) == len({*splits_asked}) > 10
 
 
 def test_layouts_that_may_fit_are_added_if_asked(

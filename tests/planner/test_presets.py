@@ -5,8 +5,10 @@ import re
 import pytest
 
 from lockstep.cli import main
+from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.layout import layout
 from lockstep.planner.models import params
-from lockstep.planner.presets import PRESETS
+from lockstep.planner.presets import PRESETS, preset
 from lockstep.planner.questions import ask
 
 UNITS = {"": 1, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -104,3 +106,27 @@ def test_latent_attention_has_flags() -> None:
     assert found["total"].value == pytest.approx(15.7e9, rel=5e-3)
     active = found["active"].value - found["embedding"].value / 2
     assert active == pytest.approx(2.4e9, rel=0.05)
+
+
+def test_a_module_for_more_tokens_has_the_published_parameters() -> None:
+    """DeepSeek-V3's README_WEIGHTS.md counts 11.5B parameters for its one
+    module for multi-token prediction, of which a token passes through 2.4B
+    with 1.8B of the shared embedding and head, if one leaves out the
+    projection of two vectors to one. In a run, the module adds a
+    layer's and an output layer's operations, time and logits."""
+    alone, more = (
+        params(preset("deepseek-v3") | {"mtp": count}) for count in (0, 1)
+    )
+    unique = more["total"].value - alone["total"].value
+    assert unique == pytest.approx(11.5e9, rel=0.02)
+    active = more["active"].value - alone["active"].value
+    used = active + alone["embedding"].value - 2 * 7168**2
+    assert used == pytest.approx(2.4e9, rel=0.02)
+    given = preset("deepseek-v3") | HARDWARE["h800"] | {"gpus": 512, "pp": 4}
+    given |= {"sequence": 4096, "global_batch": 1024, "ep": 32}
+    one, two = (layout(given | {"mtp": count}) for count in (0, 1))
+    head = alone["embedding"].value / 2
+    operations = two["matmul_flops"].value - one["matmul_flops"].value
+    assert operations == pytest.approx(6 * (active + head))
+    for name in ("head_compute", "loss_bytes"):
+        assert two[name].value == pytest.approx(2 * one[name].value)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed import _functional_collectives as collectives
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -22,6 +23,7 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -34,6 +36,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 from lockstep.experiments.demos.peak_memory import MODES, Classic, again
 from lockstep.planner.activations import BLOCK, activations
 from lockstep.planner.communication import ACTIVATION, REGATHERED
+from lockstep.planner.flops import per_token
 from lockstep.planner.hardware import HARDWARE
 from lockstep.planner.layout import layout
 from lockstep.planner.memory import OPTIMIZERS
@@ -50,6 +53,26 @@ def test_parameters_are_those_of_a_model_of_that_shape(name: str) -> None:
     """For each preset the planner counts as many parameters as a torch model of
     that shape has."""
     assert params(preset(name))["total"].value == count(name)
+
+
+@pytest.mark.parametrize("name", ["gemma3-1b", "gemma3-4b", "olmo3-7b"])
+def test_windows_hide_as_many_keys_as_their_mask(name: str) -> None:
+    """For models with sliding windows, the planner counts twice the keys that
+    the causal masks of all layers leave, as it does without windows. For a
+    sequence of 512 tokens, the windows are an eighth of their size."""
+    s = shape(preset(name))
+    window, tokens = s["window"] // 8, 512
+    older = torch.arange(tokens)[:, None] - torch.arange(tokens)
+    # A query's own key counts half: twice its keys are then all tokens.
+    whole = int((older >= 0).sum()) - tokens / 2
+    inside = int(((older >= 0) & (older < window)).sum())
+    inside -= min(window, tokens) / 2
+    windowed = s["windowed_layers"]
+    keys = (s["layers"] - windowed) * whole + windowed * inside
+    s |= {"sequence": tokens, "window": window, "active": 0, "embedding": 0}
+    s |= {"count_embeddings": 1, "count_attention": 1, "recompute": "none"}
+    found = {f.name: f for f in per_token(s)}["attention_flops"](s).value
+    assert found == 12 * s["heads"] * s["head_dim"] * 2 * keys / tokens
 
 
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3"])
@@ -367,13 +390,31 @@ def test_8_bit_adam_holds_what_it_was_seen_to_hold() -> None:
     assert 4 * weights + held - 2 * 1024 == planned
 
 
-def resident(as_view: bool) -> int:
-    """Bytes in memory of a process after a step's backward pass under DDP."""
+def resident(as_view: bool) -> tuple[int, int]:
+    """Bytes in memory of a process after a step's backward pass under DDP, and
+    how many places its gradient has in later steps."""
     with joined(60, dist.HashStore()):
         model = nn.Linear(4096, 4096, bias=False)
         ddp = DistributedDataParallel(model, gradient_as_bucket_view=as_view)
         ddp(torch.ones(1, 4096)).sum().backward()
-        return psutil.Process().memory_info().rss
+        bytes_held = psutil.Process().memory_info().rss
+        places, others = set(), []
+        for _ in range(3):
+            model.zero_grad()
+            others.append(torch.empty_like(model.weight))  # takes what is freed
+            ddp(torch.ones(1, 4096)).sum().backward()
+            assert model.weight.grad is not None
+            places.add(model.weight.grad.data_ptr())
+        return bytes_held, len(places)
+
+
+def absent(**given: Any) -> float:
+    """The share of its gradients that the planner says a rank's fullest moment
+    doesn't hold."""
+    given = preset("llama3-8b") | HARDWARE["h100"] | {"gpus": 8} | given
+    usual = {"sequence": 8192, "global_batch": 8, "kernels": "torch"}
+    plan = layout(usual | given)
+    return plan["absent_bytes"].value / plan["gradients_bytes"].value
 
 
 def test_buckets_are_a_copy_of_gradients_unless_those_are_views() -> None:
@@ -386,5 +427,34 @@ def test_buckets_are_a_copy_of_gradients_unless_those_are_views() -> None:
     copies = plan["buffers_bytes"].value / plan["gradients_bytes"].value
     assert copies == 1
     assert layout(given)["buffers_bytes"].value == 0
-    found = (apart - views) / (4096 * 4096 * 4)
+    found = (apart[0] - views[0]) / (4096 * 4096 * 4)
     assert found == pytest.approx(copies, abs=0.2)
+    # Views come back to the same bucket, which `zero_grad` left allocated.
+    assert views[1] == 1 < apart[1]
+    assert absent() == 0
+    assert absent(bucket_copies=True) == 1
+
+
+def test_the_loss_finds_gradients_of_earlier_micro_batches_alone() -> None:
+    """`zero_grad` sets the gradients of FSDP2's shards to None, so the loss of
+    a step's first micro-batch finds none, and a later one finds all. The
+    planner counts gradients at the loss for two micro-batches and not for one,
+    and for Megatron-LM's kernels always, because its buffer stays."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    for unit in [*model, model]:
+        fully_shard(unit, mesh=init_device_mesh("cpu", (8,)))
+    found = []
+    for micro_batches in 1, 2:
+        for _ in range(micro_batches):
+            loss = model(torch.ones(1, 8)).sum()
+            found.append({p.grad is None for p in model.parameters()})
+            loss.backward()
+        model.zero_grad()
+    dist.destroy_process_group()
+    assert found == [{True}, {True}, {False}]
+    for stage in 2, 3:
+        assert absent(zero_stage=stage) == 1
+        assert absent(zero_stage=stage, global_batch=16) == 0
+        assert absent(zero_stage=stage, kernels="fused") == 0
+    assert absent(gpus=1, global_batch=1) > 0

@@ -226,6 +226,22 @@ def test_a_figure_that_cannot_be_computed_is_refused(
         computed(text, "")
 
 
+def test_a_predicted_time_says_what_it_leaves_out() -> None:
+    """A time from `plan run` on a page carries the share of the peak that it
+    assumes and what the planner leaves out; bytes don't."""
+    asked = 'plan("run", preset="llama3-8b", gpus=8, sequence=8192,'
+    asked += " global_batch=8, zero_stage=3, efficiency=0.45)"
+    step, held = (
+        BeautifulSoup(computed(f"{{{{ {asked}.{key} }}}}", ""), "html.parser").a
+        for key in ("step_seconds", "total_bytes")
+    )
+    assert step is not None
+    assert held is not None
+    said = "At 45 % of the peak. It leaves out stragglers"
+    assert str(step["title"]).startswith(said)
+    assert "title" not in held.attrs
+
+
 def test_page_that_names_no_notebook_is_refused(
     scratch: Path, node_modules: Path
 ) -> None:

@@ -111,7 +111,8 @@ def described(
 
 def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
     """Print the layouts that fit."""
-    fit, refused = search(cluster_of(asdict(inputs)), pick.may_fit)
+    cluster = cluster_of(asdict(inputs))
+    fit, refused = search(cluster, pick.may_fit)
     if not fit:
         raise none_fits(refused)
     first = (front(fit) if pick.front else fit)[: int(pick.best)]
@@ -137,6 +138,8 @@ def searching(inputs: Any, pick: Pick, how: How = PLAIN) -> None:
     console.print(table)
     fits = "may fit" if pick.may_fit else "fit"
     console.print(f"{len(fit)} layouts {fits}, {len(refused)} do not")
+    if "assumes" in cluster:
+        console.print(f"assumes{cluster['assumes']}")
     for at, (_, found) in enumerate(first, 1):
         if why := decides(found, fit[0][1]):
             console.print(f"{at} is slower by {why}")
@@ -172,6 +175,9 @@ def show(found: dict[str, Any], keys: tuple[str, ...], how: Output) -> None:
     for key in ("verdict", "remedy"):
         if key in asked:
             console.print(asked.pop(key))
+    for key in ("assumes", "leaves_out"):
+        if key in asked:
+            console.print(f"{key.replace('_', ' ')} {asked.pop(key).strip()}")
     table = Table(box=None, show_header=False)
     table.add_column()
     table.add_column(justify="right")

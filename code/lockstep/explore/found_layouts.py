@@ -12,9 +12,9 @@ from .svg import escaped
 WIDTH = 560
 ROWS = 12
 LEFT_OUT = (
-    "This page leaves out ZeRO-0, ZeRO-3 in a pipeline, micro-batches of 4, and"
-    f" ranks with fewer than {SHORTEST:,} tokens of a sequence. The command"
-    " tries them too."
+    "This page leaves out ZeRO-0, ZeRO-2 and ZeRO-3 in a pipeline,"
+    f" micro-batches of 4, and ranks with fewer than {SHORTEST:,} tokens of a"
+    " sequence. The command tries them too."
 )
 NEAR = 2  # times the fastest step: what is slower is not drawn
 

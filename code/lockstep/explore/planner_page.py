@@ -95,6 +95,7 @@ EXAMPLES: list = [
 PASSING = "activations_bytes", "logits_bytes", "buffers_bytes", "system_bytes"
 LABELS = {
     "optimizer_bytes": "optimizer state",
+    "absent_bytes": "gradients that the fullest moment lacks",
     "optimizer_seconds": "the optimizer's pass",
     "straggler": "waiting for stragglers",
     "system": "CUDA, NCCL and fragmentation",
@@ -359,7 +360,9 @@ def drawn(found: dict) -> str:
         if limit:
             verdict = "of" if total <= limit else "do not fit into"
             title += f" {verdict} {decimal(limit, 'B')}"
-        lanes = [[(key, plain(found[key])) for key in parts]]
+        held = {key: plain(found[key]) for key in parts}
+        held["gradients_bytes"] -= plain(found.get("absent_bytes", 0))
+        lanes = [[(key, held[key]) for key in parts]]
         said += bars(title, lanes, max(total, limit), "B")
     if STEP[0] in found:
         parts = [key for key in STEP if key in found]

@@ -67,11 +67,13 @@ KEPT = {
         "kept_per_layer",
         "sequence / cp * micro_batch"
         " * (2 * 2 * hidden / (tp if sequence_parallel else 1)"
-        " + (2 * (2 * heads + 2 * kv_heads) * head_dim"
+        " + 2 * (q_rank + kv_rank + rope_dim)"
+        " + (2 * (heads + (0 if kv_rank else heads + 2 * kv_heads)) * head_dim"
         " + 2 * (2 if gated_mlp else 1) * width + 4 * heads) / tp)",
         "B",
-        "without the norms' outputs and the activation's: Megatron-LM's"
-        " recompute modules layernorm, mlp and moe_act",
+        "without the norms' outputs and the activation's, and of latent"
+        " attention only latent vectors and its output: Megatron-LM's recompute"
+        " modules layernorm, mlp, moe_act and mla_up_proj",
     ),
     "full": Formula(
         "kept_per_layer",

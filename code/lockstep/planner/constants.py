@@ -60,13 +60,13 @@ CONSTANTS: dict = {
     "hidden_share": (0.376, FITTED, "of computing, for FSDP, DP and CP"),
     "straggling": (0.00215, FITTED, "of the step, for each doubling of nodes"),
     "selective_share": (0.37, COUNTED, "of the products computed again"),
-    "context_memory": (6.64e8, FITTED, "bytes of CUDA's context"),
+    "context_memory": (7.53e8, FITTED, "bytes of CUDA's context"),
     "group_memory": (
-        1.25e9,
+        1.10e9,
         FITTED,
         "bytes of NCCL's buffers, a kind of group",
     ),
-    "fragmented": (0.0997, FITTED, "of the bytes that come and go"),
+    "fragmented": (0.156, FITTED, "of the bytes that come and go"),
 }
 # Accelerators with published runs, by whose constants they take.
 FAMILIES = {
@@ -95,7 +95,7 @@ WIDTHS: dict = {
     "FP8": (1.493, 42),
     "MoE": (1.477, 36),
     "other": (1.282, 13),
-    "memory": (1.231, 34),
+    "memory": (1.185, 34),
 }
 # What the published runs span.
 HULL: dict = {

@@ -10,6 +10,13 @@ MATMULS = Formula(
     "FLOP",
     KAPLAN,
 )
+MORE_TOKENS = Formula(
+    "matmul_flops",
+    "6 * (active + mtp * hidden * vocab"
+    " - (0 if count_embeddings else embedding))",
+    "FLOP",
+    KAPLAN + "; each module predicts with the shared output layer",
+)
 # Two matrix products, forward and twice that backward. A causal kernel does
 # about half of it; counts of MFU leave the half in.
 ATTENTION = Formula(
@@ -17,6 +24,15 @@ ATTENTION = Formula(
     "12 * layers * heads * head_dim * sequence",
     "FLOP",
     PALM,
+)
+# With a causal mask, s queries attend to s * s / 2 keys, and to
+# (s - w) ** 2 / 2 fewer where a window of w hides older ones.
+WINDOWED_ATTENTION = Formula(
+    "attention_flops",
+    "12 * heads * head_dim * (layers * sequence"
+    " - windowed_layers * max(0, sequence - window) ** 2 / sequence)",
+    "FLOP",
+    PALM + "; sliding windows: Child et al. 2019, section 4.2",
 )
 # Queries and keys have rope_dim more numbers than values.
 LATENT_ATTENTION = Formula(
@@ -128,8 +144,11 @@ ENERGY = Formula(
 def per_token(given: dict) -> list:
     """The formulas of a token's operations, for a shape and `recompute`."""
     attention = LATENT_ATTENTION if given.get("kv_rank") else ATTENTION
+    if given.get("windowed_layers"):
+        attention = WINDOWED_ATTENTION
     frozen = bool(given.get("lora_rank"))
-    found = [FROZEN[0] if frozen else MATMULS, attention, PER_TOKEN]
+    products = MORE_TOKENS if given.get("mtp") else MATMULS
+    found = [FROZEN[0] if frozen else products, attention, PER_TOKEN]
     recompute = given["recompute"]
     if recompute == "moe":
         found.append(EXPERTS)

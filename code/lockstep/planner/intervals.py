@@ -22,6 +22,7 @@ BOUNDED = (
     "cost",
     "energy",
 )
+LEAVES_OUT = "stragglers, and how far the given efficiency is from the real one"
 HOLDS = "90 % of the published runs of this kind lie within it"
 
 
@@ -108,11 +109,12 @@ def bounded(found: dict) -> dict:
     s["width"], s["memory_width"] = WIDTHS[s["kind"]][0], WIDTHS["memory"][0]
     s["outside"] = outside(s)
     formulas = list(MEMORY_ENDS)
-    # A given efficiency is the reader's own, and no run says how good it is.
-    for name in BOUNDED if not s["efficiency"] else ():
-        if name in s:
-            formulas += ENDS[name]
-    if "step_seconds" in s and not s["efficiency"]:
+    if s["efficiency"]:  # the reader's own: no run says how good it is
+        s["leaves_out"] = LEAVES_OUT
+    elif "step_seconds" in s:
+        for name in BOUNDED:
+            if name in s:
+                formulas += ENDS[name]
         parts = doubts(s)
         s["dominant"] = max(parts, key=lambda name: parts[name])
     return derive(s, formulas)

@@ -203,7 +203,7 @@ SUM = [
     ),
     Formula(
         "loss_bytes",
-        "micro_batch * sequence / cp * vocab / tp * bytes_logit",
+        "(1 + mtp) * micro_batch * sequence / cp * vocab / tp * bytes_logit",
         "B",
         "logits and what the loss keeps of them, on the last stage",
     ),
@@ -260,6 +260,15 @@ SUM = [
         "all that comes and goes in a step",
     ),
     Formula(
+        "absent_bytes",
+        "0 if gradients_stay else min(gradients_bytes, activations_bytes"
+        " + max(0, logits_bytes - reducing_bytes) - block_bytes)",
+        "B",
+        "gradients that the fullest moment doesn't hold: none exist at the"
+        " loss, and at the end of the backward pass one block's activations"
+        " are left",
+    ),
+    Formula(
         "system_bytes",
         "context_memory + fragmented * transient_bytes + group_memory"
         " * ((dp > 1) + (tp > 1) + (pp > 1) + (cp > 1) + (ep > 1))",
@@ -269,10 +278,10 @@ SUM = [
     ),
     Formula(
         "total_bytes",
-        "parameters_bytes + gradients_bytes + optimizer_bytes"
+        "parameters_bytes + gradients_bytes - absent_bytes + optimizer_bytes"
         " + transient_bytes + system_bytes",
         "B",
-        "sum",
+        "sum, at the loss or at the end of the backward pass",
     ),
 ]
 
@@ -360,6 +369,7 @@ def layout(given: dict) -> dict:
     s = pipeline(s)
     s["last_in_flight"] = last_in_flight(s)
     s["bytes_logit"] = LOSSES[s["loss"]]
+    s["gradients_stay"] = stay(s)
     selective = s["recompute"] == "selective"
     kept = [KEPT[s["kernels"] if selective else s["recompute"]]]
     if s["recompute_share"] < 1:
@@ -386,6 +396,19 @@ def forwards(s: dict) -> dict:
         "tensor_forwards": 1 + (share / 2 if gathers else full),
         "expert_forwards": 1 + (share if kind == "moe" else full),
     }
+
+
+def stay(s: dict) -> bool:
+    """Return whether a step begins with its gradients in memory: Megatron-LM's
+    buffer and DDP's buckets are always there. FSDP2's gradients, and those of a
+    single rank, exist from the first backward pass until `zero_grad`, which
+    sets them to None, so that later micro-batches find them."""
+    if s["microbatches"] > 1:
+        return True
+    if s["kernels"] == "fused":
+        return not s["by_weight"]  # XLA keeps no buffer either
+    ddp = s["zero_stage"] < 2 and s["dp"] * s["cp"] > 1
+    return ddp and not s["bucket_copies"]
 
 
 def last_in_flight(s: dict) -> float:

@@ -21,6 +21,9 @@ SHAPE: dict = {
     "shared_experts": 0,  # every token goes through them
     "expert_ffn": 0,  # ffn
     "dense_layers": 0,  # the first ones, which have no experts
+    "window": 0,  # tokens that a query attends to in windowed layers
+    "windowed_layers": 0,
+    "mtp": 0,  # modules that predict further tokens: a layer and the head each
     "router_bias": 0,  # of a balance without a loss
     "q_rank": 0,  # multi-head latent attention, if above 0
     "kv_rank": 0,
@@ -88,9 +91,11 @@ PARTS = [
     ),
     Formula(
         "head",
-        "masked_lm_head * (hidden * hidden + hidden + norm_each + vocab)",
+        "masked_lm_head * (hidden * hidden + hidden + norm_each + vocab)"
+        " + mtp * (2 * hidden * hidden + 3 * norm_each)",
         "parameters",
-        "Devlin et al. 2019, its released code",
+        "Devlin et al. 2019, its released code; DeepSeek-V3 2024, 2.2: each"
+        " module's projection and norms",
     ),
 ]
 TOTAL = Formula(
@@ -145,6 +150,7 @@ def shape(given: dict) -> dict:
     for name, most in (
         ("experts_per_token", "experts"),
         ("dense_layers", "layers"),
+        ("windowed_layers", "layers"),
     ):
         if s[name] > s[most]:
             refuse(name, s[name], f"at most {flag(most)}, {s[most]}")
@@ -155,6 +161,7 @@ def params(given: dict) -> dict:
     """`given`, a shape, and the figures total, embedding, attention, mlp, norm
     and active: what one token goes through."""
     s = shape(given)
+    s["layers"] += s["mtp"]
     attention = LATENT_ATTENTION if s["kv_rank"] else ATTENTION
     parts = SPARSE if s["experts"] else DENSE
     s["expert"] = 0

@@ -3,6 +3,8 @@
 A preset leaves out what makes up less than 0.1 % of a model: biases of queries,
 keys and values (Qwen2.5) and of experts (gpt-oss), norms of queries and keys
 (Qwen3, OLMo, Gemma 3, Llama 4), third and fourth norms of a block (Gemma 3).
+It also leaves out windows that later releases dropped (Mistral 7B), that are
+blocks (Llama 4), or whose runs the constants were fitted to in full (gpt-oss).
 """
 
 from .figures import one_of
@@ -39,6 +41,11 @@ LITGPT = "Lightning-AI/litgpt, litgpt/config.py, after the model's config.json"
 NEMO = "NVIDIA/NeMo, nemo/collections/llm/gpt/model"
 # name: (shape, source, published parameters, "" where only a name says them)
 PRESETS: dict = {}
+
+
+def windows(tokens: int, layers: int) -> dict:
+    """Layers with a sliding window."""
+    return {"window": tokens, "windowed_layers": layers}
 
 
 def family(common: dict, source: str, models: tuple) -> None:
@@ -214,18 +221,42 @@ family(
         ("olmo2-7b", "7.30B", (32, 4096, 32, 32, 11008)),
         ("olmo2-13b", "13.7B", (40, 5120, 40, 40, 13824)),
         ("olmo2-32b", "32.2B", (64, 5120, 40, 8, 27648)),
-        ("olmo3-7b", "7.30B", (32, 4096, 32, 32, 11008)),
-        ("olmo3-32b", "32.2B", (64, 5120, 40, 8, 27648)),
+        ("olmo3-7b", "7.30B", (32, 4096, 32, 32, 11008), windows(4096, 24)),
+        ("olmo3-32b", "32.2B", (64, 5120, 40, 8, 27648), windows(4096, 48)),
     ),
 )
 family(
     dict(GATED, vocab=262144, **TIED),
     "Gemma 3 2025, table 1, without the vision encoder; " + LITGPT,
     (
-        ("gemma3-1b", "1000M", (26, 1152, 4, 1, 6912), {"head_dim": 256}),
-        ("gemma3-4b", "3884M", (34, 2560, 8, 4, 10240), {"head_dim": 256}),
-        ("gemma3-12b", "11771M", (48, 3840, 16, 8, 15360), {"head_dim": 256}),
-        ("gemma3-27b", "27016M", (62, 5376, 32, 16, 21504), WIDE_HEADS),
+        (
+            "gemma3-1b",
+            "1000M",
+            (26, 1152, 4, 1, 6912),
+            {"head_dim": 256},
+            windows(512, 22),
+        ),
+        (
+            "gemma3-4b",
+            "3884M",
+            (34, 2560, 8, 4, 10240),
+            {"head_dim": 256},
+            windows(1024, 29),
+        ),
+        (
+            "gemma3-12b",
+            "11771M",
+            (48, 3840, 16, 8, 15360),
+            {"head_dim": 256},
+            windows(1024, 40),
+        ),
+        (
+            "gemma3-27b",
+            "27016M",
+            (62, 5376, 32, 16, 21504),
+            WIDE_HEADS,
+            windows(1024, 52),
+        ),
     ),
 )
 family(

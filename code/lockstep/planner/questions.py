@@ -41,6 +41,10 @@ HELP = {
     "shared_experts": "Experts that every token passes through",
     "expert_ffn": "Width of an expert; 0: ffn",
     "dense_layers": "First layers, which have no experts",
+    "window": "Tokens that a query attends to in layers with sliding windows",
+    "windowed_layers": "Layers with sliding windows",
+    "mtp": "Modules that predict further tokens (multi-token prediction), each"
+    " one more layer and one more pass of the output layer",
     "q_rank": "Rank of the queries of multi-head latent attention; 0: whole",
     "kv_rank": "Rank of keys and values of multi-head latent attention; 0:"
     " ordinary attention",
@@ -143,7 +147,8 @@ HELP = {
     "context_memory": "Bytes of CUDA's context",
     "group_memory": "Bytes of NCCL's buffers per kind of parallelism",
     "whiteboard": "The chapters' numbers: 60 % of the peak, 80 % of"
-    " computing overlaps communication, no memory for the system",
+    " computing overlaps communication, 6 bytes per logit, no memory for the"
+    " system; the answer lists all that it sets",
     "price_gpu_hour": "Price of one GPU hour, in any currency",
     "watts_gpu": "Watts of one GPU and its share of the host",
     "pue": "Power of the building divided by the power of its machines",
@@ -295,9 +300,11 @@ def cluster_of(given: dict) -> dict:
     for name in RATES:
         found[name] = given[name] or usual.get(name, 0)
     if given.get("whiteboard"):
+        found["assumes"] = ""
         for name in WHITEBOARD:
             if found.get(name) in ("", 0, "auto", VALUES.get(name)):
                 found[name] = WHITEBOARD[name]
+                found["assumes"] += f" {flag(name)} {WHITEBOARD[name]}"
     precision = given.get("precision", "")
     if precision and precision != "bf16" and not given["peak_flops"]:
         found["peak_flops"] = usual.get("peak_flops_" + precision, 0)
@@ -353,6 +360,7 @@ def find(given: dict) -> dict:
     return {
         "verdict": f"{len(fit)} layouts fit; the fastest takes"
         f" {decimal(step, 's')} a step",
+        "assumes": cluster.get("assumes", ""),
         "fit": fit,
     }
 
@@ -429,13 +437,19 @@ QUESTIONS = {
         "Compute one layout: the fullest rank's memory, bytes sent, step time.",
         MODEL + CLUSTER + LAYOUT + STATE + COST,
         lay_out,
-        ("verdict", "remedy")
+        ("verdict", "remedy", "assumes", "leaves_out")
         + COSTS
         + ("step_seconds", "tokens_per_second", "tokens_per_second_gpu")
         + ("flops_gpu", "mfu", "mfu_causal", "hfu", "dominant", "outside")
         + ("total_bytes",)
         + HELD
-        + ("activations_bytes", "logits_bytes", "buffers_bytes", "system_bytes")
+        + (
+            "absent_bytes",
+            "activations_bytes",
+            "logits_bytes",
+            "buffers_bytes",
+            "system_bytes",
+        )
         + ("compute_seconds", "bubble_seconds", "exposed_seconds")
         + ("optimizer_seconds", "straggler_seconds", "data_bytes")
         + ("tensor_bytes", "context_bytes", "expert_bytes", "pipeline_bytes")
@@ -446,7 +460,7 @@ QUESTIONS = {
         "List all layouts that fit, the fastest first.",
         MODEL + CLUSTER + STATE,
         find,
-        ("verdict",),
+        ("verdict", "assumes"),
     ),
     "goodput": Question(
         "Compute the share of time that goes into work that is kept.",

@@ -16,14 +16,15 @@ def powers(most: int) -> list:
 
 MICRO_BATCHES = 1, 2, 4
 NARROW = 1, 2
-SHORTEST = 1024  # tokens that a rank keeps of a sequence, in a narrow search
+SHORTEST = 2048  # tokens that a rank keeps of a sequence, in a narrow search
 
 
 def splits(given: dict, narrow: bool) -> list:
     """Return every split by powers of two, with tensor parallelism within a
     node. A narrow search leaves out splits that rarely win: ZeRO 0 where
-    ZeRO 1 sends as much and holds less, ZeRO 3 under a pipeline, which gathers
-    for every micro-batch, and sequences in very short pieces."""
+    ZeRO 1 sends as much and holds less, ZeRO 2 under a pipeline, which sends
+    and holds as much as ZeRO 1, ZeRO 3 there, which gathers for every
+    micro-batch, and sequences in very short pieces."""
     gpus, node = given["gpus"], given.get("gpus_per_node", 8)
     experts = given.get("experts", 0)
     found: list = [{}]
@@ -46,7 +47,7 @@ def likely(split: dict, given: dict) -> bool:
         return False
     if stage == 0:
         return split["tp"] * cp * pp == given["gpus"]
-    return stage < 3 or pp == 1
+    return stage == 1 or pp == 1
 
 
 def whole(found: dict) -> dict:
@@ -73,9 +74,9 @@ def search(  # type: ignore[no-untyped-def]
 
     A layout fits if the upper end of its interval of memory does, and with
     `may_fit` if the lower end does. The whiteboard has no interval, and its
-    layers recompute nothing or all. If a layout holds too much, those that
-    hold at least as much aren't computed: more sequences in a micro-batch, and
-    less recomputing.
+    layers recompute nothing or all. If a layout holds too much or can't be,
+    neither can those with at least as many sequences in a micro-batch and less
+    recomputing, so they aren't computed.
     """
     above("memory", given["memory"])
     board = given.get("whiteboard")
@@ -100,7 +101,8 @@ def search(  # type: ignore[no-untyped-def]
                 try:
                     found = layout(asked)
                 except PlanError as error:
-                    refused.append((choice, str(error)))
+                    overfull, already = micro, str(error)
+                    refused.append((choice, already))
                     continue
                 needed = found["total_bytes"].value
                 if needed * width <= given["memory"]:
@@ -108,6 +110,11 @@ def search(  # type: ignore[no-untyped-def]
                     continue
                 why = too_large(needed, width, given["memory"])
                 refused.append((choice, why))
+                # With one micro-batch, torch holds no gradients at the loss.
+                if found["kernels"] == "torch":
+                    needed -= plain(found["gradients_bytes"])
+                    if needed * width <= given["memory"]:
+                        continue
                 overfull = micro
                 already = f"with {recompute} recompute and micro-batch {micro},"
                 already += f" {why}"
@@ -214,6 +221,7 @@ def command(found: dict) -> str:
         said += " --recompute-granularity=selective"
         said += " --recompute-modules layernorm"
         said += " moe_act" if found["experts"] else ""
+        said += " mla_up_proj" if found["kv_rank"] else ""
     if found["recompute"] == "full":
         said += " --recompute-granularity=full --recompute-method=uniform"
         said += " --recompute-num-layers=1"

@@ -132,9 +132,9 @@ LAYER = [
     ),
     Formula(
         "head_compute",
-        "2 * products * rank_tokens * hidden * vocab / tp / half_peak"
-        " * head_slowdown"
-        " + 24 * rank_tokens * vocab / tp / memory_bandwidth",
+        "(1 + mtp) * (2 * products * rank_tokens * hidden * vocab / tp"
+        " / half_peak * head_slowdown"
+        " + 24 * rank_tokens * vocab / tp / memory_bandwidth)",
         "s",
         "the output layer, and the loss, which reads and writes 12 bytes of a"
         " logit; the embedding's table is looked up, not multiplied",
@@ -366,6 +366,8 @@ def timed(s: dict) -> dict:
     if s["efficiency"]:  # no constant that was fitted with another computing
         s.update(exposed_tensor=1, exposed_tensor_fused=1, exposed_expert=1)
         s.update(straggling=0)
+    # In a pipeline, ZeRO-2 reduces with the last micro-batch, as ZeRO-1 does.
+    late = s["zero_stage"] == 2 and s["pp"] > 1 and not s["reduce_each"]
     one_expert_rank = s["expert_tp"] < s["tp"]
     s["expert_reach"] = 1 if one_expert_rank else s["tp"] * s["cp"]
     s.update(bandwidths(s))
@@ -383,7 +385,7 @@ def timed(s: dict) -> dict:
         + WIRE
         + computing
         + TIME
-        + [COVER[s["zero_stage"]]]
+        + [COVER[1 if late else s["zero_stage"]]]
         + STEP,
     )
 

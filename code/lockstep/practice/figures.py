@@ -28,6 +28,7 @@ from lockstep.planner.figures import (
     quantity,
 )
 from lockstep.planner.hardware import HARDWARE
+from lockstep.planner.intervals import BOUNDED
 from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import ask
 
@@ -51,11 +52,13 @@ def template(text: str) -> jinja2.Template:
 
 
 class Shown:
-    """A figure as a page shows it."""
+    """A figure as a page shows it; `title` says what it leaves out."""
 
-    def __init__(self, figure: Figure, address: str) -> None:
+    def __init__(self, figure: Figure, address: str, title: str = "") -> None:
         self.value, self._unit = figure.value, figure.formula.unit
-        self._address = address
+        self._link = f'class="figure" href="{address}"'
+        if title:
+            self._link += f' title="{title}"'
 
     def __str__(self) -> str:
         return self._linked(decimal(self.value, self._unit))
@@ -78,7 +81,7 @@ class Shown:
 
     def _linked(self, text: str) -> str:
         whole = text.replace(" ", "\N{NO-BREAK SPACE}")
-        return f'<a class="figure" href="{self._address}">{whole}</a>'
+        return f"<a {self._link}>{whole}</a>"
 
 
 class Answer:
@@ -96,8 +99,13 @@ class Answer:
         found = self._found.get(key)
         if not isinstance(found, Figure):
             raise AttributeError(key)
-        address = f"{self._address}&show={key}"
-        return Shown(found, address.replace("&", "&amp;"))
+        address = f"{self._address}&show={key}".replace("&", "&amp;")
+        title = ""
+        if key in BOUNDED and "leaves_out" in self._found:
+            share = percent(self._found["efficiency"])
+            title = f"At {share} of the peak. It leaves out "
+            title += self._found["leaves_out"]
+        return Shown(found, address, title)
 
 
 def computed(markdown: str, planner: str, **given: Any) -> str:

@@ -415,7 +415,7 @@ KINDS: dict = {
         "Tokens times vocabulary times six; it surprises with large"
         " vocabularies.",
         [("micro_batch", [1, 2, 4, 8]), SEQUENCE, VOCAB],
-        derived([one(SUM, "loss_bytes")], cp=1, tp=1, bytes_logit=6),
+        derived([one(SUM, "loss_bytes")], cp=1, tp=1, bytes_logit=6, mtp=0),
         "loss_bytes",
         sensible=lambda found: found["loss_bytes"].value < 4e10,
     ),

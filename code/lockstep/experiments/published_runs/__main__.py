@@ -23,7 +23,7 @@ from lockstep.experiments.published_runs.compare import (
     grouped,
     summary,
 )
-from lockstep.planner.figures import four_digits
+from lockstep.planner.figures import quantity
 
 HEAD = "rows  ratio         range  error  <10 %  <20 %  inside   ±"
 
@@ -81,10 +81,9 @@ def lines(found: Compared, kind: str, worst: int) -> Iterator[str]:
 
 def said(one: Comparison) -> str:
     """Return one comparison in a line."""
-    return (
-        f"{one.ratio:5.2f}  {four_digits(one.predicted)} for"
-        f" {four_digits(one.published)} {UNITS[one.figure]}: {one.row.id}"
-    )
+    predicted = quantity(one.predicted, "").strip()
+    published = quantity(one.published, UNITS[one.figure])
+    return f"{one.ratio:5.2f}  {predicted} for {published}: {one.row.id}"
 
 
 def as_json(found: Compared, kind: str) -> str:

@@ -47,7 +47,6 @@ LEFT_OPEN = {
     "llama3-405b-16384-cp1": EARLY,
     "trillium-llama3-8b-8": XLA,
     "trillium-llama3-70b-256": XLA,
-    "trillium-llama3-70b-64": XLA,
 }
 Answer = Mapping[str, Any]
 
