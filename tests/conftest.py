@@ -74,6 +74,7 @@ SLOW = [
     "tests/trainer/test_strategies.py",
     "tests/trainer/test_writers.py",
 ]
+_SLOW_PATHS = {ROOT / one for one in SLOW}
 
 
 # Names the tests that together run every line that a page shows, one in a line:
@@ -127,7 +128,7 @@ def pytest_ignore_collect(
 
 @functools.cache
 def _slow(path: Path) -> bool:
-    return any(path.is_relative_to(ROOT / one) for one in SLOW)
+    return not _SLOW_PATHS.isdisjoint((path, *path.parents))
 
 
 def _shares(item: pytest.Function) -> bool:

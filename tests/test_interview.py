@@ -17,6 +17,7 @@ from lockstep import interview
 from lockstep.trainer.checkpoint import weights_sha256
 from lockstep.trainer.extensions.audit import audit
 from tests import interview_cut, ranks
+from tests.conftest import daily
 
 SOURCE = Path(interview.__file__)
 SHORT: dict[str, Any] = {"checkpoint_every_steps": 16}
@@ -35,9 +36,12 @@ def outcome(last: dict[str, Any]) -> dict[str, Any]:
     return {k: last[k] for k in ("step", "position", "loss", "weights_sha256")}
 
 
+EVERY = (1, "fp32"), (2, "fp32"), (4, "fp32"), (2, "bf16"), (2, "fp16")
+
+
 @pytest.mark.parametrize(
     ("world", "precision"),
-    [(1, "fp32"), (2, "fp32"), (4, "fp32"), (2, "bf16"), (2, "fp16")],
+    daily(EVERY, (1, "fp32"), (4, "fp32"), (2, "fp16")),
 )
 def test_resume_is_bitwise(world: int, precision: str, tmp_path: Path) -> None:
     """The one-file trainer, stopped in an epoch and at its end and resumed,

@@ -30,6 +30,7 @@ from lockstep.bio.smiles.tokens import BEGIN, END, PAD, Tokens, frequent
 from lockstep.trainer.config import TrainConfig
 from lockstep.trainer.data import shares
 from lockstep.trainer.process import Process
+from tests.conftest import daily
 from tests.ranks import run_ranks
 
 LINES = 400  # of the NCI's that are prepared
@@ -309,7 +310,7 @@ def hang(good: list[bool], skip: bool) -> skips.Made:
     return skips.train(ranks.store(), good, skip)
 
 
-@pytest.mark.parametrize("bad", [1, 16])
+@pytest.mark.parametrize("bad", daily([1, 16], 1))
 def test_ranks_that_skip_wait_for_each_other_in_vain(bad) -> None:
     """One bad line is enough where it takes a rank its last full batch."""
     good = [True] * 64

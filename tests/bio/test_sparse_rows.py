@@ -48,17 +48,16 @@ def test_a_batch_is_the_rows_in_their_order(counts, data) -> None:
     assert dense.dtype == torch.float32
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_read_what_one_process_reads(data, context) -> None:
-    """Two loader workers, forked or spawned, return the same rows in the same
-    order as one process."""
+@pytest.mark.parametrize(("context", "workers"), [("fork", 2), ("spawn", 1)])
+def test_workers_read_what_one_process_reads(data, context, workers) -> None:
+    """Two forked loader workers, and a spawned one, return the same rows in the
+    same order as one process."""
     data[index([1, 50])]  # opened here before any worker starts
     order = [index(np.arange(i, 100, 7)) for i in range(7)]
     settings = {"sampler": order, "batch_size": None}
     alone = [*DataLoader(data, **settings)]
-    others = DataLoader(
-        data, **settings, num_workers=2, multiprocessing_context=context
-    )
+    settings |= {"num_workers": workers, "multiprocessing_context": context}
+    others = DataLoader(data, **settings)
     for (ids, x, y), (their_ids, their_x, their_y) in zip(
         alone, others, strict=True
     ):

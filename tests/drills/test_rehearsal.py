@@ -337,9 +337,10 @@ def test_all_that_the_logs_lack_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)  # three launches, on a machine that may be busy
 def test_a_launch_that_begins_again_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path
 ) -> None:
     monkeypatch.setenv("REHEARSAL", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(warm / "python"))
     forgetful = typed(tmp_path, "loss = restore(r)", "loss = 0, 0.0")
     with pytest.raises(tools.Wrong, match="it trains 25 steps twice"):
         cells.launch(rehearsal.load(forgetful))

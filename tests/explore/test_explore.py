@@ -95,7 +95,7 @@ def test_a_set_scene_is_one_of_the_settings(name: str) -> None:
 
 
 @pytest.mark.usefixtures("node_modules")
-@pytest.mark.parametrize("every", daily([1, 5], 5))  # each fifth pair a day
+@pytest.mark.parametrize("every", daily([1, 15], 15))  # a fifteenth a day
 def test_both_pythons_draw_the_same(every: int) -> None:
     """MicroPython, on the files that the site gives to a browser, answers as
     CPython does for all explorables at the ends of all their settings: same

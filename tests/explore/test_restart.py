@@ -80,7 +80,7 @@ def restarted(values: dict[str, Any]) -> Counter[int]:
 
 @pytest.mark.parametrize(
     ("workers", "ranks"),
-    daily(product((0, 2), (1, 2, 4)), (0, 1), (2, 2), (2, 4)),
+    daily(product((0, 2), (1, 2, 4)), (0, 1), (2, 4)),
 )
 @pytest.mark.parametrize("sampler", ["drawn", "epoch", "loader", "position"])
 def test_restart_picture_matches_real_loaders(

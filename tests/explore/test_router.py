@@ -15,6 +15,7 @@ from lockstep.planner.layout import WHITEBOARD
 from lockstep.planner.questions import ask
 from lockstep.trainer.process import joined
 from tests import ranks
+from tests.conftest import daily
 
 TOKENS = 20_000
 
@@ -86,7 +87,9 @@ def evened(given: dict[str, Any]) -> list[float]:
         return shares(routed(given, bias, given["steps"])).tolist()
 
 
-@pytest.mark.parametrize("text", ["steps:10", "steps:30", "steps:100"])
+@pytest.mark.parametrize(
+    "text", daily([f"steps:{n}" for n in (10, 30, 100)], "steps:10", "steps:30")
+)
 def test_a_bias_evens_a_router_that_is_run(text: str) -> None:
     """A bias that follows what 20,000 tokens chose in each of ten to a hundred
     steps leaves the loads that the picture draws after as many."""

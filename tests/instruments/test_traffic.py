@@ -93,16 +93,19 @@ WAYS: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 
 
-def seen(way: str) -> list[Call]:
+def seen() -> dict[str, list[Call]]:
     warnings.simplefilter("ignore", FutureWarning)  # names of torch before 2.13
     rank = int(os.environ["RANK"])
     dist.init_process_group("gloo", store=store(), rank=rank, world_size=RANKS)
-    act = {**OWN, **{name: act for name, (_, act) in WAYS.items()}}.get(way)
-    act = act or TORCHS[way][0]
-    with Traffic() as traffic:
-        act()
-        dist.barrier()
-    return traffic.calls
+    acts = OWN | {way: act for way, (_, act) in WAYS.items()}
+    acts |= {way: act for way, (act, _) in TORCHS.items()}
+    found = {}
+    for way, act in acts.items():
+        with Traffic() as traffic:
+            act()
+            dist.barrier()
+        found[way] = traffic.calls
+    return found
 
 
 def of_ddp() -> None:
@@ -155,34 +158,47 @@ OWN: dict[str, Callable[[], Any]] = {
 }
 
 
+Ranks = list[dict[str, list[Call]]]  # by rank, the calls of each way
+
+
+@pytest.fixture(scope="module")
+def by_rank() -> Ranks:
+    return run_ranks(RANKS, seen)
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_a_collective_is_seen_once_with_its_bytes(way: str) -> None:
+def test_a_collective_is_seen_once_with_its_bytes(
+    way: str, by_rank: Ranks
+) -> None:
     op, _ = WAYS[way]
-    for calls in run_ranks(RANKS, seen, way):
-        assert calls == [Call(op, 32, RANKS)]
+    for found in by_rank:
+        assert found[way] == [Call(op, 32, RANKS)]
 
 
-def test_a_message_has_its_peer() -> None:
-    ranks = run_ranks(RANKS, seen, "messages")
-    for rank, calls in enumerate(ranks):
-        assert calls == [
+def test_a_message_has_its_peer(by_rank: Ranks) -> None:
+    for rank, found in enumerate(by_rank):
+        assert found["messages"] == [
             Call("send", 32, RANKS, 1 - rank),
             Call("recv", 32, RANKS, 1 - rank),
         ]
-        assert [call.sent for call in calls] == [32, 0]
+        assert [call.sent for call in found["messages"]] == [32, 0]
 
 
 @pytest.mark.parametrize("way", [*WAYS, *OWN])
-def test_a_call_of_ones_own_is_known_as_such(way: str) -> None:
-    for calls in run_ranks(RANKS, seen, way):
+def test_a_call_of_ones_own_is_known_as_such(way: str, by_rank: Ranks) -> None:
+    for found in by_rank:
+        calls = found[way]
         assert calls
         assert not any(call.by_torch for call in calls)
         assert calls[0].by == __name__
 
 
 @pytest.mark.parametrize("way", TORCHS)
-def test_what_torch_calls_by_itself_is_known_as_such(way: str) -> None:
-    for calls in run_ranks(RANKS, seen, way):
+def test_what_torch_calls_by_itself_is_known_as_such(
+    way: str, by_rank: Ranks
+) -> None:
+    for found in by_rank:
+        calls = found[way]
         assert any(call.by_torch for call in calls)
         assert any(call.by.startswith(TORCHS[way][1]) for call in calls)
 

@@ -308,7 +308,7 @@ def stepped(theirs: bool, kind: type[torch.optim.Optimizer]) -> dict[str, Any]:
         }
 
 
-@pytest.mark.parametrize("world", [1, 3])
+@pytest.mark.parametrize("world", daily([1, 3], 3))
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
 def test_it_steps_as_zero_redundancy_optimizer(
     world: int, kind: type[torch.optim.Optimizer]

@@ -18,6 +18,7 @@ from lockstep.trainer.extensions.sampler import (
     ResumeAwareDistributedSampler,
 )
 from lockstep.trainer.order import BLOCK, GlobalOrder
+from tests.conftest import daily
 
 Shuffle = Callable[[int, int], np.ndarray]  # (n, draw) to (n,) ids
 
@@ -152,7 +153,7 @@ def neighbors(ids: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("shuffle", [ours, true_shuffle])
-@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("n", daily(LENGTHS, 64, 67, 257, 1025))
 def test_positions_and_neighbors_are_those_of_a_shuffle(
     n: int, shuffle: Shuffle
 ) -> None:

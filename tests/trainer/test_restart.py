@@ -272,8 +272,8 @@ def test_sigterm_to_some_of_four_at_different_steps(tmp_path: Path) -> None:
     assert audit(tmp_path / "told").proven
 
 
-def test_sigterm_alone_exits_with_75(tmp_path: Path) -> None:
-    with running([sys.executable, *TRAINER, *long_run(tmp_path)]) as job:
+def test_sigterm_alone_exits_with_75(tmp_path: Path, warm: Path) -> None:
+    with running([str(warm / "python"), *TRAINER, *long_run(tmp_path)]) as job:
         until(lambda: saved(tmp_path), "a checkpoint")
         job.terminate()
         assert job.wait(PATIENCE) == 75

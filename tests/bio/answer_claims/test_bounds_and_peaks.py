@@ -23,6 +23,7 @@ from lockstep.experiments.studies import batching, sparse_labels
 from lockstep.trainer.order import GlobalOrder
 from lockstep.trainer.process import joined
 from tests import ranks
+from tests.conftest import daily
 
 from ..test_design_loop import SMALL, TRUTH, X
 from .test_data_and_draws import Energy, bits, molecules
@@ -160,7 +161,7 @@ def in_batches() -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("target", "rise"),
-    [("CHEMBL204_Ki", 11), ("CHEMBL234_Ki", 4)],
+    daily([("CHEMBL204_Ki", 11), ("CHEMBL234_Ki", 4)], ("CHEMBL204_Ki", 11)),
 )
 def test_the_weights_alone_cost_short_molecules(target: str, rise: int) -> None:
     """Ridge regressions by closed form, so no order of batches, by alike and

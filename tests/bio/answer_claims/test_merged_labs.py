@@ -259,6 +259,7 @@ def test_pairs_within_laboratories_are_the_column_without_a_penalty() -> None:
     assert np.ptp(apart) < 1e-3
 
 
+@pytest.mark.weekly
 def test_it_is_not_this_model_or_target() -> None:
     """Similarity in place of bits; another protease. The order of all but
     heads is the same."""
@@ -272,6 +273,7 @@ def test_it_is_not_this_model_or_target() -> None:
     )
 
 
+@pytest.mark.weekly
 def test_it_is_not_the_offsets_that_were_there() -> None:
     """A reading's whole error taken out of the variance of series' means."""
     data = series(THROMBIN)
@@ -285,6 +287,7 @@ def test_it_is_not_the_offsets_that_were_there() -> None:
     )
 
 
+@pytest.mark.weekly
 def test_twice_the_offset_is_still_less() -> None:
     told = found(series(THROMBIN), offset=1.0)
     assert errors(told, *WAYS[:4]) == pytest.approx(

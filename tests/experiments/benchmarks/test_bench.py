@@ -128,8 +128,8 @@ def short_contest(folder: Path, changed: dict[str, Any]) -> str:
     [
         {"clip_norm": 1e9},
         {"weight": 1 / 100},
-        {"rates": [3e-3] * 30},
-        {"accum": 1},
+        pytest.param({"rates": [3e-3] * 30}, marks=pytest.mark.weekly),
+        pytest.param({"accum": 1}, marks=pytest.mark.weekly),
     ],
     ids=lambda changed: next(iter(changed)),
 )

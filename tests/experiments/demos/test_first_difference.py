@@ -46,7 +46,7 @@ def sizes_after_losing(
         adam.step()
         return before - weight.item()
 
-    usual = [step() for _ in range(20_000)][-1]
+    usual = [step() for _ in range(8_000)][-1]
     for moment in moments:
         adam.state[weight][moment].zero_()
     return [step() / usual for _ in range(steps)]

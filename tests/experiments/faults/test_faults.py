@@ -14,7 +14,7 @@ from lockstep.experiments.faults.kept_steps import kept_steps
 from lockstep.experiments.faults.slowest_phase import leading
 from lockstep.trainer.extensions.audit import Report
 from tests import ranks
-from tests.jobs import TORCHRUN, finish
+from tests.jobs import TWO, finish
 
 LATE = """
 from torch.distributed.elastic.multiprocessing.errors import record
@@ -51,17 +51,22 @@ def test_a_second_launch_needs_a_part_of_the_store_to_itself(
     assert found == [end]
 
 
-def summary(script: Path, before: str = "") -> tuple[str, str, str]:
+def summary(
+    torchrun: Path, script: Path, before: str = ""
+) -> tuple[str, str, str]:
     """What torchrun's end says: all before it, other failures, the cause."""
     script.write_text(LATE.format(before))
-    said, _, end = finish([*TORCHRUN, str(script)], 1).partition("Failures:")
+    said = finish([str(torchrun), *TWO, str(script)], 1)
+    said, _, end = said.partition("Failures:")
     others, _, cause = end.partition("Root Cause (first observed failure):")
     return said, others, cause
 
 
-def test_torchrun_names_the_rank_that_leaves_first(tmp_path: Path) -> None:
+def test_torchrun_names_the_rank_that_leaves_first(
+    tmp_path: Path, warm: Path
+) -> None:
     """Rank 1 was alive when rank 0 lost it, and its error is nowhere."""
-    said, others, cause = summary(tmp_path / "late.py")
+    said, others, cause = summary(warm / "torchrun", tmp_path / "late.py")
     assert "rank      : 0" in cause
     assert "exitcode  : 1 " in cause
     assert "rank      : 1" in others
@@ -72,10 +77,10 @@ def test_torchrun_names_the_rank_that_leaves_first(tmp_path: Path) -> None:
 
 
 def test_record_inside_the_clean_up_brings_the_first_error(
-    tmp_path: Path,
+    tmp_path: Path, warm: Path
 ) -> None:
     before = "demo.train = record(demo.train)"
-    _, *both = summary(tmp_path / "late.py", before)
+    _, *both = summary(warm / "torchrun", tmp_path / "late.py", before)
     assert "ValueError: label 10 of 10 classes" in "".join(both)
 
 

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -102,7 +102,7 @@ class Row(BaseModel):
         named = re.match(r"(TPU|RTX) \w+|[\w-]+", self.hardware)
         return named[0] if named else self.hardware
 
-    @property
+    @cached_property
     def given(self) -> dict[str, Any]:
         """Return the inputs of the planner's question.
 

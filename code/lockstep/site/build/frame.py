@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Link, Navigation, Section
 from mkdocs.structure.pages import Page
@@ -19,7 +19,7 @@ from lockstep.site.pages.chapters import core_of, depth_of
 from lockstep.site.pages.generated import Groups
 
 WORDS_PER_MINUTE = 220
-_NOT_READ = "pre, details, figure, svg, .highlight, [hidden]"
+_NOT_READ = "pre", "details", "figure", "svg"
 
 
 def place(nav: Navigation, made: Groups, files: Files) -> None:
@@ -86,9 +86,17 @@ def opened(html: str, page: Page, files: Files) -> str:
 def words(html: str) -> int:
     """Count the running words of a page: no code, folds or pictures."""
     text = BeautifulSoup(html, "html.parser")
-    for part in text.select(_NOT_READ):
+    for part in text.find_all(_is_not_read):
         part.extract()
     return len(text.get_text(" ").split())
+
+
+def _is_not_read(part: Tag) -> bool:
+    return (
+        part.name in _NOT_READ
+        or "highlight" in part.get_attribute_list("class")
+        or part.has_attr("hidden")
+    )
 
 
 def _page(files: Files, uri: str) -> Page:

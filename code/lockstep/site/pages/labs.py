@@ -81,9 +81,10 @@ def needed(code: Path, *names: str) -> list[str]:
     return sorted(Path(f).relative_to(code).as_posix() for f in files if f)
 
 
-def closure(exercise: Exercise, code: Path) -> list[str]:
-    """Return the files of the package that an exercise's notebook needs."""
-    return needed(code, PROGRAM, exercise.grader, *exercise.brings)
+def closure(*exercises: Exercise, code: Path) -> list[str]:
+    """Return the files of the package that the exercises' notebooks need."""
+    names = [name for one in exercises for name in (one.grader, *one.brings)]
+    return needed(code, PROGRAM, *names)
 
 
 def source_of(exercise: Exercise, root: Path) -> str:
@@ -97,7 +98,7 @@ def source_of(exercise: Exercise, root: Path) -> str:
     kind = type(exercise).__name__.lower()
     code = root / "code"
     given: dict[str, Any] = {kind: exercise}
-    files = closure(exercise, code)
+    files = closure(exercise, code=code)
     if isinstance(exercise, Lab):
         home = f"lockstep/labs/{exercise.name}"
         given["parts"] = [
