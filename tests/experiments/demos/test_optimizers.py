@@ -24,6 +24,21 @@ def test_a_bf16_second_moment_stops_half_way() -> None:
         assert second_moment(torch.bfloat16, steps, fused=True) == 0.25
 
 
+def test_noise_moves_adamw_by_a_quarter_of_its_rate() -> None:
+    """Weights whose gradients are drawn around 0 move by 0.23 of AdamW's rate
+    in a step, as a root mean square: with a beta of 0.9, √(0.1 / 1.9)."""
+    chance = torch.Generator().manual_seed(0)
+    weight = torch.zeros(10_000, requires_grad=True)
+    adam = torch.optim.AdamW([weight], lr=1, weight_decay=0)
+    before = weight.detach().clone()
+    for _ in range(200):
+        before.copy_(weight.detach())
+        weight.grad = torch.randn(10_000, generator=chance)
+        adam.step()
+    moved = (weight.detach() - before).square().mean().sqrt().item()
+    assert moved == pytest.approx(math.sqrt(0.1 / 1.9), rel=0.03)
+
+
 def test_the_noise_scale_is_found_from_ranks_gradients() -> None:
     """Gradients of samples are drawn around a true gradient, with a noise whose
     variance is 50 times its squared norm. From the norms of four ranks' means
