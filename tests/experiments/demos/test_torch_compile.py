@@ -64,8 +64,11 @@ def test_a_branch_on_data_breaks_the_graph() -> None:
 
 def test_a_length_that_changes_becomes_dynamic() -> None:
     """Twelve lengths capture two graphs by default: one for the first length,
-    and at the second one for all. With `dynamic=True` they capture one."""
+    and at the second one for all. With `dynamic=True` they capture one. A
+    length of 1 captures another graph."""
     assert graphs_of_lengths(LENGTHS) == [1] + 11 * [2]
+    assert graphs_of_lengths([8, 9, 1, 7]) == [1, 2, 3, 3]
+    assert graphs_of_lengths([8, 1, 7], dynamic=True) == [1, 2, 2]
     assert graphs_of_lengths(LENGTHS, dynamic=True) == 12 * [1]
     assert graphs_of_lengths(LENGTHS, mark=True) == 12 * [1]
 
