@@ -1,7 +1,7 @@
 """All layouts of a cluster, the fastest that fits first."""
 
 from .constants import WIDTHS
-from .figures import PlanError, above, decimal, plain, quantity
+from .figures import PlanError, above, decimal, plain, quantity, whole
 from .layout import layout
 from .models import params
 
@@ -25,7 +25,7 @@ def splits(given: dict, narrow: bool) -> list:
     ZeRO 1 sends as much and holds less, ZeRO 2 under a pipeline, which sends
     and holds as much as ZeRO 1, ZeRO 3 there, which gathers for every
     micro-batch, and sequences in very short pieces."""
-    gpus, node = given["gpus"], given.get("gpus_per_node", 8)
+    gpus, node = whole("gpus", given["gpus"]), given.get("gpus_per_node", 8)
     experts = given.get("experts", 0)
     found: list = [{}]
     for name, choices in (
@@ -50,7 +50,7 @@ def likely(split: dict, given: dict) -> bool:
     return stage == 1 or pp == 1
 
 
-def whole(found: dict) -> dict:
+def everything(found: dict) -> dict:
     """Return all figures of a layout, with their inputs."""
     return found
 
@@ -65,7 +65,7 @@ def numbers(found: dict) -> dict:
 
 
 def search(  # type: ignore[no-untyped-def]
-    given: dict, may_fit: bool = False, narrow: bool = False, keep=whole
+    given: dict, may_fit: bool = False, narrow: bool = False, keep=everything
 ) -> tuple:
     """(layouts that fit, the fastest first; refusals). A layout is its
     choices and what `keep` leaves of its figures; a refusal its choices and
