@@ -30,21 +30,15 @@ const start = async () => {
 };
 
 /* Python answers whatever goes wrong in it. If it has not, its files did not
-   come or its memory is damaged, so the next question starts it again. */
+   come or its memory is damaged. Its proxies live in this worker's globals, so
+   it starts only once in a worker; the page ends a worker that failed. */
 let answered;
-const answer = async (data) => {
-  const { id, question } = data ?? {};
+addEventListener("message", async ({ data: question }) => {
   try {
     answered ??= await start();
-    postMessage({ id, begun: true });
-    postMessage({ id, said: JSON.parse(answered(JSON.stringify(question))) });
+    postMessage({ begun: true });
+    postMessage({ said: JSON.parse(answered(JSON.stringify(question))) });
   } catch (error) {
-    answered = undefined;
-    const why = `Python does not run here (${error?.message ?? error})`;
-    postMessage({ id, said: { error: `${why}; try again, or reload the page` } });
+    postMessage({ failed: `Python does not run here (${error?.message ?? error})` });
   }
-};
-let before = Promise.resolve();
-addEventListener("message", ({ data }) => {
-  before = before.then(() => answer(data));
 });

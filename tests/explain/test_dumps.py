@@ -127,6 +127,8 @@ def test_a_member_without_a_dump_is_absent() -> None:
 
 
 def test_ranks_that_did_not_complete_are_named() -> None:
+    """All ranks have entered a collective, rank 0 has completed it and rank 1
+    hasn't: rank 1 is the suspect."""
     late = entry(2, state="started")
     by_rank = {0: dump([entry(1), entry(2)], 2), 1: dump([entry(1), late], 2)}
     first = dumps.compared(by_rank)["groups"][0]["first"]

@@ -105,10 +105,15 @@ def test_a_job_that_never_starts_to_train_is_requeued_once(
     assert batch.asked("requeue") == ["requeue 42"]
 
 
-def test_the_recorded_rehearsal_lost_nothing() -> None:
-    """In the recorded rehearsal under Slurm the run was preempted and requeued
-    once, resumed at the step it had left, and its audit is proven."""
-    result = json.loads((LAUNCH / "slurm" / "result.json").read_text())
+REHEARSED = json.loads((LAUNCH / "slurm" / "result.json").read_text())
+
+
+@pytest.mark.parametrize("script", ["slurm.sbatch", "torchrun.sbatch"])
+def test_the_recorded_rehearsal_lost_nothing(script: str) -> None:
+    """In the recorded rehearsals under Slurm the run was preempted and requeued
+    once, resumed at the step it had left, and its audit is proven. Without its
+    request to be requeued, the job failed."""
+    result = REHEARSED[script]
     assert result["audit"]["proven"]
     assert result["audit"]["restarts"] == 1
     assert result["audit"]["replayed_steps"] == 0
@@ -116,12 +121,11 @@ def test_the_recorded_rehearsal_lost_nothing() -> None:
     assert result["without_requeue"]["JobState"] == "FAILED"
 
 
-def test_the_recorded_rehearsal_avoided_the_bad_node() -> None:
-    """In the recorded rehearsal under Slurm a rank was killed on one node. The
+@pytest.mark.parametrize("script", ["slurm.sbatch", "torchrun.sbatch"])
+def test_the_recorded_rehearsal_avoided_the_bad_node(script: str) -> None:
+    """In the recorded rehearsals under Slurm a rank was killed on one node. The
     job was requeued, finished on the other node, and its audit is proven."""
-    killed = json.loads((LAUNCH / "slurm" / "result.json").read_text())[
-        "killed"
-    ]
+    killed = REHEARSED[script]["killed"]
     assert killed["excluded"] == killed["ran_on"]
     assert killed["finished_on"] not in ("", killed["ran_on"])
     assert killed["audit"]["proven"]

@@ -3,6 +3,7 @@ that they were called."""
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,9 @@ HUNG = (
 )
 
 
+TYPO = "  exitcode  : 2 (pid: 814)\n"  # in torchrun's report of a rank
+
+
 def left(node: str, code: int) -> str:
     """Return what srun says of a task that ended badly."""
     return f"srun: error: {node}: task 1: Exited with exit code {code}\n"
@@ -31,7 +35,8 @@ class Run(Batch):
 
     def __init__(self, folder: Path) -> None:
         script = "torchrun.sbatch", "train.py", "--max-steps", "9"
-        super().__init__(folder, script, STUBS, {"SLURM_NNODES": "2"})
+        size = {"SLURM_NNODES": "2", "SLURM_GPUS_ON_NODE": "4"}
+        super().__init__(folder, script, STUBS, size)
         self.seconds = 0
 
     def save(self, name: str) -> None:
@@ -65,7 +70,7 @@ def test_the_torchrun_script_requeues_by_the_first_cause(
     updates = [f"update JobId=42 ExcNodeList={excluded}"] * bool(excluded)
     assert batch.asked("update") == updates
     called = (tmp_path / "called").read_text()
-    assert "torchrun --nnodes=2 --nproc-per-node=8" in called
+    assert "torchrun --nnodes=2 --nproc-per-node=4 " in called
     assert "--rdzv-endpoint=node-7:29500" in called
     assert called.endswith("train.py --max-steps 9\n")
 
@@ -85,6 +90,38 @@ def test_a_second_failure_at_the_same_checkpoint_ends_the_job(
     assert len(batch.asked("requeue")) == 3
     assert batch.start(left("node-7", 1), 1) == 1
     assert len(batch.asked("requeue")) == 3
+
+
+def test_a_usage_error_is_not_requeued(tmp_path: Path) -> None:
+    """The script ends with 2 if a rank did, even before its first failure. An
+    exit code that only begins with 2 is requeued."""
+    batch = Run(tmp_path)
+    assert batch.start(TYPO + left("node-7", 1), 1) == 2
+    assert not batch.asked("requeue")
+    batch.start(TYPO.replace("2", "21", 1) + left("node-7", 1), 1)
+    assert batch.asked("requeue") == ["requeue 42"]
+
+
+@pytest.mark.parametrize(
+    ("step", "order"),
+    [
+        ("{} & wait $! || wait $! || echo $?", "told left 3"),
+        ("{}", "left told"),
+    ],
+    ids=["waiting", "in front"],
+)
+def test_a_trap_runs_while_the_shell_waits_for_its_step(
+    step: str, order: str
+) -> None:
+    """A signal for a shell that waits for a step in the background runs its
+    trap at once, and the second `wait` returns the step's exit code. A step in
+    the foreground ends before the trap runs."""
+    body = "(kill -USR1 $$; sleep 0.3; echo left; exit 3)"
+    script = f"trap 'echo told' USR1; {step.format(body)}; true"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True
+    )
+    assert done.stdout.split() == order.split()
 
 
 def test_an_unfinished_checkpoint_is_not_progress(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
     set_checkpoint_early_stop,
 )
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from lockstep.experiments.demos.peak_memory import MODES, Classic, again
 from lockstep.planner.activations import BLOCK, activations
@@ -69,6 +69,26 @@ def test_attention_takes_as_many_operations_as_torch_counts(name: str) -> None:
         ((q @ k.mT).softmax(-1) @ v).sum().backward()
     counted = layers * counter.get_total_flops()
     assert planned["attention_flops"].value * 64 == counted
+
+
+def test_torchs_counter_adds_scores_that_a_flash_kernel_computes_again() -> (
+    None
+):
+    """For flash attention on a GPU, torch's FLOP counter has formulas of two
+    products in the forward pass and five in the backward pass, because the
+    backward pass computes the scores again. Per token, that's 14 × width ×
+    sequence, where the model needs 12."""
+    q = torch.ones(1, 4, 64, 32, device="meta")
+    width, sequence = 4 * 32, 64
+    forward, backward = (
+        flop_registry[operation](*[q] * inputs, out_val=None)
+        for operation, inputs in (
+            (torch.ops.aten._scaled_dot_product_flash_attention, 3),
+            (torch.ops.aten._scaled_dot_product_flash_attention_backward, 4),
+        )
+    )
+    assert forward / sequence == 4 * width * sequence
+    assert backward / sequence == 10 * width * sequence
 
 
 # Saved tensors

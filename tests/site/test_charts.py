@@ -519,7 +519,7 @@ def test_the_formula_predicts_published_all_reduces() -> None:
     """On four nodes of eight B200s, whose all-reduces were published, the
     formula for rings predicts the time of all buffers from 32 MiB to 16 GiB
     within 8 %, with a bandwidth from another cluster and NCCL's own latencies.
-    Below, NCCL chose a tree, which beats the formula's ring at 1 MiB and loses
+    Below, NCCL ran a tree, which beats the formula's ring at 1 MiB and loses
     to it at 16 MiB."""
     seen = 0
     for mib, _, _, predicted, measured, chosen in table("all-reduce-sizes"):

@@ -56,6 +56,14 @@ def test_every_column_has_a_name(site: Site) -> None:
     assert {page: texts for page, texts in heads.items() if "" in texts} == {}
 
 
+@pytest.mark.xdist_group("site")
+def test_no_row_of_a_table_is_shown_as_a_paragraph(site: Site) -> None:
+    """An empty line inside a table ends it, and the rest shows its bars."""
+    pages = site.pages()
+    assert len(pages) > 100
+    assert [page for page, html in pages.items() if "<p>|" in html] == []
+
+
 def test_the_name_that_a_row_starts_with_is_marked() -> None:
     """Its column is as wide as the name; others may break, or three columns
     would be wider than a phone."""

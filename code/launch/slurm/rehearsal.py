@@ -1,16 +1,18 @@
 """A preemption and a failure on a real Slurm: two nodes, made and removed here.
 
-    python code/launch/slurm/rehearsal.py
+    python code/launch/slurm/rehearsal.py [SCRIPT ...]
 
-Needs root, Debian's `slurm-wlm` and `munge`, and what `two-hosts` needs. What
-happened when, and what the audit says of it, are written beside this file as
-`result.json` and `result.md`.
+Needs root, Debian's `slurm-wlm` and `munge`, and what `two-hosts` needs. Each
+SCRIPT is a batch script of the folder above, by default all that `SCRIPTS`
+lists. `result.json` gets, by script, what happened when and what the audit says
+of it, and `result.md` a table.
 """
 
 import json
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +29,17 @@ HERE = Path(__file__).parent
 LAUNCH = HERE.parent
 PATIENCE_SECONDS = 300
 Slurm = Callable[..., str]
+# Devices that every machine has, as the two GPUs of each node.
+GPUS = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
+# What `sbatch` is asked for two ranks on each node, and what the script is
+# told to train in a run directory.
+SCRIPTS = {
+    "torchrun.sbatch": (
+        ("--gpus-per-node=2",),
+        ("-m", "lockstep.trainer", "--run-dir", "{run_dir}"),
+    ),
+    "slurm.sbatch": (("--ntasks-per-node=2",), ()),
+}
 
 
 def until(holds: Callable[[], Any]) -> Any:
@@ -54,6 +67,7 @@ def cluster(folder: Path) -> Iterator[Slurm]:
     conf = (HERE / "slurm.conf").read_text().replace("{folder}", str(folder))
     conf = conf.replace("{controller}", socket.gethostname())
     (folder / "slurm.conf").write_text(conf)
+    (folder / "gres.conf").write_text(GPUS)
     world = os.environ | {
         "SLURM_CONF": str(folder / "slurm.conf"),
         "ON_SWITCH": "slurmctld -D",
@@ -104,23 +118,25 @@ def state(slurm: Slurm, job: str) -> dict[str, str]:
 
 
 class Job:
-    """A run that is submitted to the low partition."""
+    """A run that is submitted to the low partition, by one of `SCRIPTS`."""
 
     def __init__(
         self,
         slurm: Slurm,
-        script: str,
+        script: Path,
         run_dir: Path,
         *settings: str,
         nodes: int = 2,
     ) -> None:
         self.slurm, self.run_dir = slurm, run_dir
+        size, trains = SCRIPTS[script.name]
         usual = "--max-steps=2500", "--checkpoint-every-steps=100"
         self.number = slurm(
             *("sbatch", "--parsable", "--partition=low", f"--nodes={nodes}"),
-            *("--ntasks-per-node=2", f"--export=ALL,RUN_DIR={run_dir}"),
-            *(f"--output={run_dir}.log", script, *usual, *settings),
-            "--hidden-size=32",
+            *(*size, f"--export=ALL,RUN_DIR={run_dir}"),
+            *(f"--output={run_dir}.log", str(script)),
+            *(word.format(run_dir=run_dir) for word in trains),
+            *(*usual, *settings, "--hidden-size=32"),
         )
 
     def told(self, event: str, attempt: int = 0) -> dict[str, Any] | None:
@@ -139,9 +155,9 @@ class Job:
         )
 
 
-def requeued(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
+def requeued(slurm: Slurm, script: Path, run_dir: Path) -> dict[str, Any]:
     """A preemption, in seconds from the moment that the other job came."""
-    job = Job(slurm, str(LAUNCH / "slurm.sbatch"), run_dir)
+    job = Job(slurm, script, run_dir)
     job.preempt()
     came = time.time()
     left = until(lambda: job.told("run_stopped"))
@@ -173,22 +189,21 @@ def requeued(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
     }
 
 
-def forgotten(slurm: Slurm, run_dir: Path) -> dict[str, str]:
+def forgotten(slurm: Slurm, script: Path, run_dir: Path) -> dict[str, str]:
     """The same job without its line that asks to be requeued."""
-    lines = (LAUNCH / "slurm.sbatch").read_text().splitlines(keepends=True)
-    script = run_dir.with_suffix(".sbatch")
-    script.write_text("".join(x for x in lines if "scontrol requeue" not in x))
-    job = Job(slurm, str(script), run_dir)
+    lines = script.read_text().splitlines(keepends=True)
+    copy = run_dir.parent / script.name
+    copy.write_text("".join(x for x in lines if "scontrol requeue" not in x))
+    job = Job(slurm, copy, run_dir)
     other = job.preempt()
     until(lambda: state(slurm, other)["JobState"] == "COMPLETED")
     last = state(slurm, job.number)
     return {name: last[name] for name in ("JobState", "ExitCode", "Restarts")}
 
 
-def killed(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
+def killed(slurm: Slurm, script: Path, run_dir: Path) -> dict[str, Any]:
     """A rank is killed in a job that needs one node of two."""
     fault = "--fault=kill:rank=1,step=150,phase=forward"
-    script = str(LAUNCH / "slurm.sbatch")
     job = Job(slurm, script, run_dir, fault, nodes=1)
     until(lambda: job.told("checkpoint_saved"))
     ran_on = state(slurm, job.number)["NodeList"]
@@ -203,36 +218,48 @@ def killed(slurm: Slurm, run_dir: Path) -> dict[str, Any]:
     }
 
 
-def as_table(result: dict[str, Any]) -> str:
-    """The moments of a preemption, for a page."""
-    rows = [f"| {s:.1f} | {what} |" for what, s in result["seconds"].items()]
-    return "\n".join(
-        [
-            "| s | what happens |",
-            "|---:|---|",
-            "| 0.0 | the other job is submitted |",
-            *rows,
-            "",
-        ]
-    )
-
-
-def main() -> None:
-    """Rehearse in a folder that is gone afterwards; write down the result."""
+def rehearsed(script: str) -> dict[str, Any]:
+    """All that happened to a script, on a cluster that is gone afterwards."""
+    about: dict[str, Any] = provenance.about(("torch",))
     with tempfile.TemporaryDirectory(prefix="slurm-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # munge wants to reach its socket
+        given = LAUNCH / script
         with cluster(folder) as slurm:
-            result = requeued(slurm, folder / "requeued")
-            result["without_requeue"] = forgotten(slurm, folder / "forgotten")
-            result["killed"] = killed(slurm, folder / "killed")
             version = slurm("sinfo", "--version").split()[1]
-    about: dict[str, Any] = provenance.about(("torch",))
-    about["versions"]["Slurm"] = version
-    result = about | result
-    provenance.write(result, HERE / "result.json")
-    (HERE / "result.md").write_text(as_table(result))
-    print(json.dumps(result, indent=1))
+            about["versions"]["Slurm"] = version
+            result = requeued(slurm, given, folder / "requeued")
+            lost = forgotten(slurm, given, folder / "forgotten")
+            bad = killed(slurm, given, folder / "killed")
+    return about | result | {"without_requeue": lost, "killed": bad}
+
+
+def as_table(results: dict[str, Any]) -> str:
+    """The moments of a preemption under each script, for a page."""
+    names = [name for name in SCRIPTS if name in results]
+    moments = results[names[0]]["seconds"]
+    rows = [
+        [*(f"{results[n]['seconds'][what]:.1f}" for n in names), what]
+        for what in moments
+    ]
+    lines = [
+        [*(f"s, `{name}`" for name in names), "what happens"],
+        [*("---:" for _ in names), "---"],
+        [*("0.0" for _ in names), "the other job is submitted"],
+        *rows,
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main() -> None:
+    """Rehearse the scripts that the command line names; write the results."""
+    path = HERE / "result.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    for script in sys.argv[1:] or SCRIPTS:
+        results[script] = rehearsed(script)
+        provenance.write(results, path)
+    (HERE / "result.md").write_text(as_table(results))
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ def test_a_loss_peaks_at_twelve_bytes_a_logit() -> None:
 
 def test_torchs_chunked_loss_never_holds_all_logits() -> None:
     """`F.linear_cross_entropy` with `LinearCrossEntropyOptions()` makes the
-    loss of `F.cross_entropy` and peaks below one byte a logit instead of 12."""
+    loss of `F.cross_entropy` and peaks below one byte a logit instead of 12.
+    Without options, it holds all logits as well."""
     torch.manual_seed(0)
     head = nn.Linear(64, 4096, bias=False)
     x, y = torch.randn(1024, 64), torch.randint(4096, (1024,))
@@ -78,6 +79,11 @@ def test_torchs_chunked_loss_never_holds_all_logits() -> None:
 
     assert torch.allclose(loss(), F.cross_entropy(head(x), y))
     assert counted(head, loss).peak < 1024 * 4096
+
+    def by_default() -> Tensor:
+        return F.linear_cross_entropy(x, head.weight, y)
+
+    assert counted(head, by_default).peak >= 12 * 1024 * 4096
 
 
 def test_torchs_chunked_loss_repeats_no_product() -> None:

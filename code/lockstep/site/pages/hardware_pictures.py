@@ -45,8 +45,8 @@ def groups() -> Chart:
     ]
     rows.append([RACK, "0", gigabytes(GB200["node_bandwidth"]) + "/s"])
     return Chart(
-        "What rings over a group reach: two nodes of eight H100s, each GPU with"
-        " one 400 Gb/s NIC, and a rack that needs no NIC inside",
+        "The bandwidth of a group's rings: two nodes of eight H100s, each GPU"
+        " with one 400 Gb/s NIC, and a rack that needs no NIC inside",
         "Three drawings. In the first two, each of two nodes has eight GPUs on"
         " a bar of NVLink, and each GPU has a cable to the GPU with the same"
         " number in the other node. "
