@@ -82,11 +82,11 @@ def compared(dumps: dict[int, dict[str, Any]]) -> dict[str, Any]:
         dumps: content by rank.
 
     Returns:
-        `groups`, those that diverge first: for each its `name`, its `members`, the
-        members that are `absent` (without a dump), and `first`, the first
-        collective that diverges, if any, with `seq`, `op`, what each rank
-        `did`, and who `waited`; `suspects`, the surest first, `title`, `why`
-        and `sure` for the verdict; `limits`.
+        `groups`, those that diverge first, each with its `name`, its
+        `members`, the members that are `absent` (without a dump), and `first`,
+        the first collective that diverges, if any, with `seq`, `op`, what each
+        rank `did`, and who `waited`; `suspects`, the surest first, `title`,
+        `why` and `sure` for the verdict; `limits`.
     """
     groups: dict[str, divergence.Calls] = defaultdict(dict)
     finished: dict[str, dict[int, int]] = defaultdict(dict)
