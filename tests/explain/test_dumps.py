@@ -213,6 +213,15 @@ def test_the_rank_without_a_dump_is_named_before_ranks_that_wait_for_it() -> (
     assert found["sure"] == "low"
 
 
+def test_a_rank_without_a_dump_is_mentioned_behind_a_suspect() -> None:
+    """Rank 1 dumped no call, and rank 2 left no dump: rank 1 is the suspect,
+    and the reason adds that perhaps rank 2 is one, too."""
+    by_rank = {0: dump([pending("0", 1)], 3), 1: dump([], 3)}
+    found = dumps.compared(by_rank)
+    assert found["suspects"] == [1]
+    assert "perhaps rank 2, too: no dump" in found["why"]
+
+
 def test_dumps_that_agree_name_nobody() -> None:
     by_rank = {r: dump([entry(1), entry(2)], 2) for r in range(2)}
     assert dumps.compared(by_rank)["suspects"] == []

@@ -36,9 +36,10 @@ def case(name: str) -> tuple[dict[int, dict[str, Any]], list[int]]:
     return read, [int(rank) for rank in re.findall(r"Rank (\d+), ", log)]
 
 
-@pytest.mark.parametrize(
-    "name", ["gpu_error_1st", "gpu_error_2nd", "lock_gil_1st", "lock_gil_2nd"]
-)
+NAMES = ["gpu_error_1st", "gpu_error_2nd", "lock_gil_1st", "lock_gil_2nd"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_real_dumps_name_exactly_the_injected_ranks(name: str) -> None:
     """Two of 16 ranks were made to fail, by a GPU error or by a thread that
     holds Python's lock: the suspects are these two ranks."""
@@ -46,3 +47,15 @@ def test_real_dumps_name_exactly_the_injected_ranks(name: str) -> None:
     assert len(read) == 16
     assert len(injected) == 2
     assert dumps.compared(read)["suspects"] == injected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_one_real_dump_no_other_rank_is_blamed(name: str) -> None:
+    """Whichever dump is missing, every suspect is an injected rank, and there
+    is always one."""
+    read, injected = case(name)
+    for lost in read:
+        rest = {rank: dump for rank, dump in read.items() if rank != lost}
+        suspects = dumps.compared(rest)["suspects"]
+        assert suspects
+        assert set(suspects) <= set(injected)

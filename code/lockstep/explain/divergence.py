@@ -79,7 +79,7 @@ def found(
             break
     if absent:
         late = [r for r in front if front[r] > max(done.values())]
-        differences.append(_no_dump(sorted(late), absent))
+        differences.append(_no_dump(name, sorted(late), absent))
     return differences
 
 
@@ -133,13 +133,16 @@ def _not_completed(
     return _difference("not completed", seq, at, [], late, title, why)
 
 
-def _no_dump(waiting: list[int], absent: list[int]) -> Difference:
+def _no_dump(name: str, waiting: list[int], absent: list[int]) -> Difference:
+    why = f"{_list(absent)} left no dump"
+    if waiting:
+        why += (
+            f", and {_dumps(waiting, 'has', 'have')} a pending call of {name}"
+        )
     return {
         "kind": "no dump", "seq": None, "op": "", "did": [],
         "waited": waiting, "suspects": absent,
-        "title": "no dump of some ranks",
-        "why": f"{_list(absent)} left no dump, and the dumps of the other"
-        " ranks blame nobody else",
+        "title": "no dump of some ranks", "why": why,
     }  # fmt: skip
 
 
@@ -167,12 +170,10 @@ def verdict(differences: list[Difference]) -> dict[str, Any]:
         for rank in one["suspects"]:
             if all(rank in reached[other] for other in reached[rank]):
                 best.setdefault(rank, one)
-    sure = [r for r, one in best.items() if one["kind"] not in GUESSES]
-    kinds = [one["kind"] for one in best.values()]
-    if not sure and kinds:
-        surest = min(kinds, key=KINDS.index)
-        sure = [rank for rank, one in best.items() if one["kind"] == surest]
-    sure.sort(key=lambda rank: (KINDS.index(best[rank]["kind"]), rank))
+    kinds = {rank: one["kind"] for rank, one in best.items()}
+    order = sorted(best, key=lambda rank: (KINDS.index(kinds[rank]), rank))
+    sure = [rank for rank in order if kinds[rank] not in GUESSES]
+    sure = sure or [rank for rank in order if kinds[rank] == kinds[order[0]]]
     said = {"suspects": sure, "title": "", "why": "", "means": "", "sure": ""}
     if not sure:
         return said
@@ -184,10 +185,13 @@ def verdict(differences: list[Difference]) -> dict[str, Any]:
     reasons: list[str] = []
     for rank in sure:
         why = best[rank]["why"]
-        if best[rank]["kind"] != first["kind"]:
+        if kinds[rank] != first["kind"]:
             why = f"perhaps {_list([rank])}, too: {why}"
         if why not in reasons:
             reasons.append(why)
+    gone = [r for r in order if kinds[r] == "no dump" and r not in sure]
+    if gone:
+        reasons.append(f"perhaps {_list(gone)}, too: no dump")
     said["why"] = "; ".join(reasons)
     return said
 
