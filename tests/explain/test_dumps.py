@@ -162,6 +162,25 @@ def test_a_rank_with_an_empty_dump_is_the_suspect() -> None:
     assert found["groups"][0]["absent"] == []
 
 
+def test_late_completions_of_gloo_are_no_evidence() -> None:
+    """gloo's calls stay "scheduled", and the status of rank 0 hasn't recorded
+    the end of call 1: the suspect is rank 2, which didn't join call 2."""
+    calls = [
+        entry(seq, profiling_name="gloo:all_reduce", state="scheduled")
+        for seq in (1, 2)
+    ]
+    by_rank = {}
+    for rank, (last, done) in enumerate([(2, -1), (2, 1), (1, 1)]):
+        status = {
+            "last_enqueued_collective": last,
+            "last_completed_collective": done,
+        }
+        by_rank[rank] = dump(calls[:last], 3) | {"pg_status": {"0": status}}
+    found = dumps.compared(by_rank)
+    assert found["suspects"] == [2]
+    assert found["groups"][0]["first"]["waited"] == [0, 1]
+
+
 def test_a_rank_that_waits_for_a_suspect_is_a_victim() -> None:
     """Rank 1 hasn't joined ranks 0 and 1's group, as it waits for rank 2."""
     groups = {"a": [0, 1], "b": [1, 2]}

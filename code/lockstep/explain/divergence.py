@@ -37,13 +37,15 @@ def found(
         `suspects`, who `waited` for them, and what each rank `did`.
     """
     last = {rank: max(seqs, default=-1) for rank, seqs in calls.items()}
-    done = {
-        rank: max([finished.get(rank, -1)] + [
-            seq for seq, entry in seqs.items() if _completed(entry)
-        ]) for rank, seqs in calls.items()
-    }  # fmt: skip
-    front = {}
+    done, front = {}, {}
     for rank, seqs in calls.items():
+        done[rank] = finished.get(rank, -1)
+        if any(_of_gloo(entry) for entry in seqs.values()):
+            # gloo's entries stay scheduled, and its status lags.
+            done[rank], front[rank] = -1, last[rank]
+            continue
+        ended = [seq for seq, entry in seqs.items() if _completed(entry)]
+        done[rank] = max([done[rank], *ended])
         pending = [seq for seq in seqs if seq > done[rank]]
         if pending:
             front[rank] = min(pending)
@@ -215,6 +217,10 @@ def _reached(differences: list[Difference]) -> dict[int, set[int]]:
 
 def _completed(entry: dict[str, Any]) -> bool:
     return entry.get("state") == "completed"
+
+
+def _of_gloo(entry: dict[str, Any]) -> bool:
+    return str(entry.get("profiling_name", "")).startswith("gloo:")
 
 
 def _op(entry: dict[str, Any]) -> str:
