@@ -136,6 +136,111 @@ def test_ranks_that_did_not_complete_are_named() -> None:
     assert first["suspects"] == [1]
 
 
+def grouped(
+    entries: list[dict[str, Any]], groups: dict[str, list[int]]
+) -> dict[str, Any]:
+    """A dump of a rank that is in several process groups."""
+    config = {
+        key: {"name": key, "desc": key, "ranks": json.dumps(ranks)}
+        for key, ranks in groups.items()
+    }
+    return {"version": "2.10", "pg_config": config, "entries": entries}
+
+
+def pending(group: str, seq: int, op: str = "all_reduce") -> dict[str, Any]:
+    """A call that hasn't completed."""
+    return entry(seq, op, state="scheduled", process_group=(group, group))
+
+
+def test_a_rank_with_an_empty_dump_is_the_suspect() -> None:
+    """Rank 1 dumped no call, and the other ranks wait in one."""
+    by_rank = {r: dump([entry(1, state="scheduled")], 3) for r in (0, 2)}
+    found = dumps.compared(by_rank | {1: dump([], 3)})
+    assert found["suspects"] == [1]
+    assert found["sure"] == "medium"
+    assert "the dump of rank 1 has no call" in found["why"]
+    assert found["groups"][0]["absent"] == []
+
+
+def test_late_completions_of_gloo_are_no_evidence() -> None:
+    """gloo's calls stay "scheduled", and the status of rank 0 hasn't recorded
+    the end of call 1: the suspect is rank 2, which didn't join call 2."""
+    calls = [
+        entry(seq, profiling_name="gloo:all_reduce", state="scheduled")
+        for seq in (1, 2)
+    ]
+    by_rank = {}
+    for rank, (last, done) in enumerate([(2, -1), (2, 1), (1, 1)]):
+        status = {
+            "last_enqueued_collective": last,
+            "last_completed_collective": done,
+        }
+        by_rank[rank] = dump(calls[:last], 3) | {"pg_status": {"0": status}}
+    found = dumps.compared(by_rank)
+    assert found["suspects"] == [2]
+    assert found["groups"][0]["first"]["waited"] == [0, 1]
+
+
+def test_a_rank_that_waits_for_a_suspect_is_a_victim() -> None:
+    """Rank 1 hasn't joined ranks 0 and 1's group, as it waits for rank 2."""
+    groups = {"a": [0, 1], "b": [1, 2]}
+    by_rank = {
+        0: grouped([pending("a", 5)], groups),
+        1: grouped([pending("b", 5)], groups),
+        2: grouped([], groups),
+    }
+    assert dumps.compared(by_rank)["suspects"] == [2]
+
+
+def test_ranks_that_wait_for_each_other_are_both_suspects() -> None:
+    """Two ranks call two groups' collectives in opposite orders; rank 2 waits
+    for both."""
+    groups = {"a": [0, 1], "b": [0, 1], "c": [0, 1, 2]}
+    by_rank = {
+        0: grouped([pending("a", 1)], groups),
+        1: grouped([pending("b", 1)], groups),
+        2: grouped([pending("c", 1)], groups),
+    }
+    assert dumps.compared(by_rank)["suspects"] == [0, 1]
+
+
+def test_two_ranks_with_different_calls_are_both_suspects() -> None:
+    by_rank = {0: dump([entry(1)], 2), 1: dump([entry(1, "all_gather")], 2)}
+    assert dumps.compared(by_rank)["suspects"] == [0, 1]
+
+
+def test_a_rank_that_has_only_queued_less_is_a_guess() -> None:
+    """Both ranks wait in call 1, and only rank 0 has queued call 2."""
+    first, second = pending("0", 1), pending("0", 2)
+    by_rank = {0: dump([first, second], 2), 1: dump([first], 2)}
+    found = dumps.compared(by_rank)
+    assert found["suspects"] == [1]
+    assert found["sure"] == "low"
+
+
+def test_the_rank_without_a_dump_is_named_before_ranks_that_wait_for_it() -> (
+    None
+):
+    """Rank 1 waits for rank 2, which left no dump, so it didn't join rank 0."""
+    groups = {"a": [0, 1], "b": [1, 2]}
+    by_rank = {
+        0: grouped([pending("a", 5)], groups),
+        1: grouped([pending("b", 5)], groups),
+    }
+    found = dumps.compared(by_rank)
+    assert found["suspects"] == [2]
+    assert found["sure"] == "low"
+
+
+def test_a_rank_without_a_dump_is_mentioned_behind_a_suspect() -> None:
+    """Rank 1 dumped no call, and rank 2 left no dump: rank 1 is the suspect,
+    and the reason adds that perhaps rank 2 is one, too."""
+    by_rank = {0: dump([pending("0", 1)], 3), 1: dump([], 3)}
+    found = dumps.compared(by_rank)
+    assert found["suspects"] == [1]
+    assert "perhaps rank 2, too: no dump" in found["why"]
+
+
 def test_dumps_that_agree_name_nobody() -> None:
     by_rank = {r: dump([entry(1), entry(2)], 2) for r in range(2)}
     assert dumps.compared(by_rank)["suspects"] == []
