@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lockstep.cli import main
 from lockstep.explain import dumps
 
 ARCHIVE = (
@@ -59,3 +60,14 @@ def test_without_one_real_dump_no_other_rank_is_blamed(name: str) -> None:
         suspects = dumps.compared(rest)["suspects"]
         assert suspects
         assert set(suspects) <= set(injected)
+
+
+def test_groups_that_agree_take_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sixteen ranks in three kinds of parallelism have dozens of groups."""
+    for path, data in files().items():
+        if path.startswith("lock_gil_1st/_dump_"):
+            (tmp_path / Path(path).name).write_bytes(data)
+    assert main(["explain", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("agree on every collective") == 1

@@ -126,8 +126,12 @@ def _exits(exits: list) -> list:
 
 def _groups(dumps: dict) -> list:
     lines = []
+    agreeing = 0
     for group in dumps["groups"]:
         first = group["first"]
+        if not first and not group["absent"]:
+            agreeing += 1
+            continue
         lines.append(f"  {group['name']}: {len(group['last'])} dumps")
         if group["absent"]:
             lines.append(f"    no dump{_ranks(group['absent'])}")
@@ -140,6 +144,11 @@ def _groups(dumps: dict) -> list:
                 f"    rank {one['rank']}: {one['op']} {one['sizes']}"
                 f" {one['state']} {one['frame']}"
             )
+    if agreeing:
+        groups = "group" if agreeing == 1 else "groups"
+        lines.append(
+            f"  {agreeing} {groups}: the dumps agree on every collective"
+        )
     if dumps.get("torchfrtrace"):
         lines.append("  torchfrtrace printed:")
         lines += ["    " + one for one in dumps["torchfrtrace"].split("\n")]
