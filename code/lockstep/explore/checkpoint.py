@@ -75,9 +75,9 @@ SCENES = [
 def costs(values: dict, interval: float) -> dict:
     """Shares of the run's time that go into saving, work that a failure takes,
     and restarts."""
-    save, between = blocked(values), failures(values)
-    whole = slowdown(interval, save, values["restart"], between)
-    at_once = slowdown(interval, save, 0, between)
+    save, between, behind = blocked(values), failures(values), unsafe(values)
+    whole = slowdown(interval, save, values["restart"] + behind, between)
+    at_once = slowdown(interval, save, behind, between)
     saving = save / interval
     return {
         "saving": saving / whole,
@@ -89,6 +89,12 @@ def costs(values: dict, interval: float) -> dict:
 def blocked(values: dict) -> float:
     """Seconds for which a save keeps the ranks from training."""
     return values["save"] * values["blocks"] / 100
+
+
+def unsafe(values: dict) -> float:
+    """Seconds of a write in the background: a failure in them goes back one
+    checkpoint more."""
+    return values["save"] - blocked(values)
 
 
 def failures(values: dict) -> float:
@@ -125,7 +131,7 @@ def draw(values: dict) -> Scene:
     ]
     mine = 1 - sum(costs(values, interval).values())
     least = 1 - sum(costs(values, second).values())
-    lost = interval / 2 + values["restart"]
+    lost = interval / 2 + unsafe(values) + values["restart"]
     numbers = [
         ("the job fails every", duration(between)),
         ("a failure costs about", duration(lost)),
