@@ -60,7 +60,7 @@ MUTANTS = (
 +            if here:
 """),
     Mutant.diff("parameters_too", {"bytes"}, '''
-         """What `module` returns."""
+         """Return what `module` returns."""
 +        for param in self.module.parameters():
 +            dist.broadcast(param.detach(), src=0)
 '''),

@@ -145,8 +145,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         _publish(files, config, f"assets/ts-fsrs/{path.name}", path)
     for path in sorted(timeline.FOLDER.glob("*.json")):
         _publish(files, config, f"performance/traces/{path.name}", path)
-    home = (Path(config.docs_dir) / "index.md").read_text("utf-8")
-    files.append(File.generated(config, preview.URI, content=preview.png(home)))
+    if home := files.get_file_from_path("index.md"):
+        drawn = preview.png(home.content_string)
+        files.append(File.generated(config, preview.URI, content=drawn))
     bundle = "assets/python-files.json"
     files.append(File.generated(config, bundle, content=dumps(in_browser())))
     bundle = "assets/messages.json"
