@@ -2,7 +2,7 @@
 
 from .case import TOGETHER, Case, depth, equal
 from .collectives import waiting
-from .finding import base, finished, listed, shown
+from .finding import base, finished, listed, shown, suspect
 from .network import lost_peer
 from .order import first
 from .owners import KERNEL_AFTER
@@ -16,7 +16,7 @@ def blame(case: Case, event) -> dict:  # type: ignore[no-untyped-def]
     found = base(case, event)
     ranks, many = shared(case, event, found)
     if not many and event.blamed is not None and event.layer == "peer":
-        found["rank"], found["ranks"] = event.blamed, [event.blamed]
+        suspect(found, [event.blamed])
         found["node"] = case.nodes.get(event.blamed, "")
     elif (
         not many
@@ -24,8 +24,7 @@ def blame(case: Case, event) -> dict:  # type: ignore[no-untyped-def]
         and event.rank not in (None, event.blamed)
     ):
         # Two ranks that differ: the message can't say which is wrong.
-        found["rank"] = None
-        found["ranks"] = sorted({event.rank, event.blamed})
+        suspect(found, sorted({event.rank, event.blamed}))
     others = [
         e
         for e in case.scan.events
@@ -147,7 +146,7 @@ def shared(case: Case, event, found: dict) -> tuple:  # type: ignore[no-untyped-
     many = len(ranks) > 1 and not apart_in_time(case, same)
     if many:
         nodes = {e.node for e in same}
-        found["rank"], found["ranks"] = None, ranks
+        suspect(found, ranks)
         found["node"] = event.node if len(nodes) == 1 else ""
         found["evidence"] = [shown(case, e) for e in same[:3]]
     elif len({e.local for e in same}) > 1 and not ranks:
@@ -155,7 +154,7 @@ def shared(case: Case, event, found: dict) -> tuple:  # type: ignore[no-untyped-
             found["local"] = f"{len({e.local for e in same})} local ranks"
     elif len(ranks) == 1 and event.rank is None:
         # The library's own line has no rank, but the exception has.
-        found["rank"], found["ranks"] = ranks[0], ranks
+        suspect(found, ranks)
     return ranks, many
 
 

@@ -1,7 +1,7 @@
 """Name the ranks that the others waited for in a collective."""
 
 from .case import Case
-from .finding import base, finished, listed, nothing
+from .finding import base, finished, listed, nothing, suspect
 from .order import first
 from .peers import awaited
 
@@ -110,7 +110,7 @@ def absent_ranks(case: Case, hang: dict) -> dict:
     """Name the ranks that the others waited for."""
     events = [e for e in case.scan.events if "WorkNCCL(" in e.text]
     events = events or [e for e in case.scan.events if e.role != "cause"]
-    found = base(case, first(case, events)) if events else nothing(case)
+    found = base(case, first(case, events)) if events else nothing()
     suspects = hang["suspects"]
     own = [e for e in events if e.rank in suspects and "SeqNum=" in e.text]
     if own:  # the line of a victim explains it
@@ -120,8 +120,7 @@ def absent_ranks(case: Case, hang: dict) -> dict:
             one for one in victim if one not in found["evidence"]
         ]
     found["known"] = True
-    found["rank"] = suspects[0] if len(suspects) == 1 else None
-    found["ranks"] = suspects
+    suspect(found, suspects)
     nodes = sorted({case.nodes.get(r, "") for r in suspects} - {""})
     found["node"] = nodes[0] if len(nodes) == 1 else ""
     found["hang"] = hang
@@ -147,13 +146,12 @@ def absent_ranks(case: Case, hang: dict) -> dict:
 
 def by_dumps(case: Case) -> dict:
     """Name what the flight recorder's dumps show."""
-    found = nothing(case)
+    found = nothing()
     dumps = case.dumps
     suspects = dumps["suspects"]
     found["known"] = True
     found["title"] = dumps["title"]
-    found["rank"] = suspects[0] if len(suspects) == 1 else None
-    found["ranks"] = suspects
+    suspect(found, suspects)
     found["means"] = dumps["means"]
     found["check"] = [
         {
@@ -172,7 +170,7 @@ def named_by_barrier(case: Case):  # type: ignore[no-untyped-def]
         if "failed to pass" not in event.text:
             continue
         found = base(case, event)
-        found["rank"], found["ranks"] = event.blamed, [event.blamed]
+        suspect(found, [event.blamed])
         found["node"] = case.nodes.get(event.blamed, "")
         return finished(
             case,
@@ -200,7 +198,7 @@ def awaited_key(case: Case):  # type: ignore[no-untyped-def]
     found = base(case, first(case, events))
     victims = sorted({e.rank for e in events if e.rank is not None})
     who = listed(victims) if victims else "other ranks"
-    found["rank"], found["ranks"] = rank, [rank]
+    suspect(found, [rank])
     found["node"] = case.nodes.get(rank, "")
     found["title"] = f"{who} waited for its key in the store"
     found["means"] = (

@@ -1,7 +1,7 @@
 """Name a process that a signal ended and that no message explains."""
 
 from .case import Case
-from .finding import finished, page, shown
+from .finding import finished, nothing, page, shown
 from .signals import FATAL, SIGNALS, signal_of
 
 
@@ -55,7 +55,7 @@ def killed(case: Case, one) -> dict:  # type: ignore[no-untyped-def]
     """Name a signal that nothing else explains."""
     signal = signal_of(one.code)
     usual, layer, do, look = FATAL[signal]
-    found = {
+    found = nothing() | {
         "known": True,
         "id": f"exitcode-{signal}",
         "title": f"{SIGNALS[signal]} ended a process",
@@ -64,13 +64,9 @@ def killed(case: Case, one) -> dict:  # type: ignore[no-untyped-def]
         "ranks": [] if one.rank is None else [one.rank],
         "node": one.node or case.nodes.get(one.rank, ""),
         "text": one.text,
-        "frame": "",
         "means": f"Signal {signal} ended the process; usually {usual}.",
         "check": [{"do": do, "look": look}],
-        "causes": [],
-        "otherwise": "",
         "see": ["reliability/failures/index.md"],
-        "page": "",
         "evidence": [shown(case, one)],
     }
     # The data may have an entry for that exit code, with a page.

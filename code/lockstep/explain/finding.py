@@ -87,7 +87,7 @@ def where(event) -> str:  # type: ignore[no-untyped-def]
     return f"pod {event.pod}" if event.pod else ""
 
 
-def nothing(case: Case) -> dict:
+def nothing() -> dict:
     """Return a verdict without an event."""
     return {
         "known": False,
@@ -107,6 +107,12 @@ def nothing(case: Case) -> dict:
         "page": "",
         "evidence": [],
     }
+
+
+def suspect(found: dict, ranks: list) -> None:
+    """Name the ranks that a verdict points to, if they are not its event's."""
+    found["rank"] = ranks[0] if len(ranks) == 1 else None
+    found["ranks"] = ranks
 
 
 def finished(case: Case, found: dict, sure: str, why: str) -> dict:

@@ -1,7 +1,7 @@
 """Name the node that others couldn't reach, or lost."""
 
 from .case import Case
-from .finding import base, cited, finished
+from .finding import base, cited, finished, suspect
 from .order import first
 from .peers import accused
 
@@ -23,7 +23,8 @@ def parted_agents(case: Case):  # type: ignore[no-untyped-def]
     found = base(case, first(case, failed))
     named = sorted(places)
     found["title"] = f"rdzv_endpoint differs: {' and '.join(named)}"
-    found["rank"], found["ranks"], found["node"] = None, [], ""
+    suspect(found, [])
+    found["node"] = ""
     found["means"] = (
         "Nodes meet at the rendezvous endpoint. Agents that were given"
         " different endpoints wait for each other until the timeout."
@@ -59,7 +60,8 @@ def unreachable(case: Case):  # type: ignore[no-untyped-def]
         if name == usual or 2 * len(counts[usual]) <= len(interfaces):
             continue
         found = base(case, event)
-        found["rank"], found["ranks"], found["node"] = None, [], node
+        suspect(found, [])
+        found["node"] = node
         found["title"] = (
             f"NCCL offers {address} of {name}, which the others can't reach"
         )
@@ -86,7 +88,7 @@ def lost_peer(case: Case, event):  # type: ignore[no-untyped-def]
         return None
     host, count = blamed
     found = base(case, event)
-    found["rank"], found["ranks"] = None, []
+    suspect(found, [])
     found["node"] = case.scan.addresses.get(host, host)
     why = f"{count} peers lost {host} at once"
     node = case.scan.pods.get(found["node"])

@@ -1,7 +1,7 @@
 """Tell who ended a job: a scheduler after a hang, or a signal to one node."""
 
 from .case import TOGETHER, Case
-from .finding import base, cited, finished
+from .finding import base, cited, finished, suspect
 from .lines import clock
 from .order import first
 from .progress import apart
@@ -23,7 +23,8 @@ def stalled(case: Case, event):  # type: ignore[no-untyped-def]
     found = base(case, event)
     found["known"], found["stalled"] = True, True
     found["title"] = "the job hung, and the scheduler only ended it"
-    found["rank"], found["ranks"], found["node"] = None, [], ""
+    suspect(found, [])
+    found["node"] = ""
     found["causes"] = []
     found["means"] = (
         "No rank logged any progress for a long time before the scheduler"
@@ -49,8 +50,7 @@ def stalled(case: Case, event):  # type: ignore[no-untyped-def]
     if not odd:
         return finished(case, found, "low", why)
     ranks, usual = odd
-    found["rank"] = ranks[0] if len(ranks) == 1 else None
-    found["ranks"] = ranks
+    suspect(found, ranks)
     nodes = {last[r]["node"] or case.nodes.get(r, "") for r in ranks}
     found["node"] = min(nodes) if len(nodes) == 1 else ""
     found["title"] = "logged something else last, and then the job hung"
@@ -110,7 +110,7 @@ def stopped_agent(case: Case):  # type: ignore[no-untyped-def]
     if not lost or earlier:
         return None
     found = base(case, event)
-    found["rank"], found["ranks"] = None, []
+    suspect(found, [])
     why = (
         "its torchrun was the first to receive a signal, before ranks of the"
         " other nodes lost their peers: find out who sent it"

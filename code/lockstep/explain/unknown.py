@@ -2,7 +2,7 @@
 
 from .case import Case, is_store
 from .deaths import is_victim
-from .finding import base, finished, nothing, shown
+from .finding import base, finished, nothing, shown, suspect
 from .order import first
 
 EARLY = 30.0  # by as much a log ends before the others that ended first
@@ -13,9 +13,10 @@ MACHINE = "gpu", "host", "network", "storage"
 def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
     """Say that nothing, or only echoes, were found."""
     echoes = [e for e in case.scan.events if e.role != "cause" or e.wrapped]
-    found = base(case, first(case, echoes)) if echoes else nothing(case)
+    found = base(case, first(case, echoes)) if echoes else nothing()
     found["known"] = False
-    found["rank"], found["ranks"], found["node"] = None, [], ""
+    suspect(found, [])
+    found["node"] = ""
     why = "no known message is in these logs"
     if echoes:
         why = "every known message here is an echo of an earlier fault"
@@ -28,7 +29,7 @@ def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
     store = [e for e in echoes if is_store(e)]
     if failed and failed[0].rank is not None:
         one = failed[0]
-        found["rank"], found["ranks"] = one.rank, [one.rank]
+        suspect(found, [one.rank])
         found["node"] = one.node
         found["evidence"] = [shown(case, one)]
         found["text"] = one.text
@@ -37,7 +38,7 @@ def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
             f" {one.code}), but the reason isn't here: read that rank's log"
         )
     elif store and not [r for r in quiet_ranks(case) if r != 0]:
-        found["rank"], found["ranks"] = 0, [0]
+        suspect(found, [0])
         found["node"] = case.nodes.get(0, "")
         why = (
             "the store went away, and its host is rank 0 or the first"
@@ -64,7 +65,7 @@ def unknown(case: Case, hang) -> dict:  # type: ignore[no-untyped-def]
     if early and not found["ranks"] and not found["node"]:
         end, seconds = early
         if end["rank"] is not None:
-            found["rank"], found["ranks"] = end["rank"], [end["rank"]]
+            suspect(found, [end["rank"]])
         found["node"] = end["node"]
         why = f"{end['file']} ends {seconds:.0f} s before the other logs"
     if hang:
