@@ -10,6 +10,13 @@ LAUNCH = Path(__file__).parents[2] / "code" / "launch"
 SCONTROL = 'echo "$@" >>"$TOLD/scontrol-$1"; echo node-7; echo node-8'
 
 
+def executable(path: Path, text: str) -> Path:
+    """Write a shell script that can be called by its path."""
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
 class Batch:
     """The batch script of one run, started as often as Slurm would.
 
@@ -30,9 +37,7 @@ class Batch:
         self.folder, self.run_dir = folder, folder / "run"
         self.script, self.size = script, size
         for name, text in {**stubs, "scontrol": SCONTROL}.items():
-            stub = folder / name
-            stub.write_text(f"#!/bin/bash\n{text}\n")
-            stub.chmod(0o755)
+            executable(folder / name, text)
 
     def start(self, said: str, code: int) -> int:
         """Start it where `srun` says `said` and returns `code`."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from .batch import LAUNCH, executable
 from .hosts import hindrance
 
-LAUNCH = Path(__file__).parents[2] / "code" / "launch"
 # Stands for torchrun with two ranks, of which the second has a loader worker.
 AGENT = """
 RANK=8 sleep 60 &
@@ -18,21 +18,14 @@ wait
 """
 
 
-def script(path: Path, text: str) -> Path:
-    """Write an executable shell script."""
-    path.write_text(f"#!/bin/bash\n{text}\n")
-    path.chmod(0o755)
-    return path
-
-
 def test_the_stacks_of_a_nodes_ranks_get_a_file_each(tmp_path: Path) -> None:
     """The script writes one stack for each child of torchrun, under the name
     of its rank, and none for a rank's own children."""
     if hindrance():
         pytest.skip(hindrance())
     (tmp_path / "bin").mkdir()
-    agent = script(tmp_path / "bin" / "torchrun", AGENT)
-    script(tmp_path / "py-spy", 'echo "$@"; cat /proc/$4/comm')
+    agent = executable(tmp_path / "bin" / "torchrun", AGENT)
+    executable(tmp_path / "py-spy", 'echo "$@"; cat /proc/$4/comm')
     # A namespace of its own, since the script sees all torchruns of a node.
     alone = "unshare", "--user", "--map-root-user", "--pid", "--fork"
     alone += "--mount-proc", "--kill-child"
